@@ -1,0 +1,166 @@
+"""``sidecar.json``: what only the live process knew, written by the agent beside the trace, read by analysis.
+
+Standard library only. The agent (which imports nothing of ours) writes these shapes as plain dicts; this module is
+the one place where they are declared. Fields may be added; unknown ones are ignored on reading. Times are integer
+nanoseconds of the Unix clock (``time.time_ns``), the clock of the trace: unix ns = baseTimeNanoseconds + ts * 1000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Interval:
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Window:
+    """One recorded stretch of the program; its trace lies in the run folder."""
+
+    trace: str
+    """File name relative to the run folder, ``trace.json.gz`` for the first."""
+    reason: str
+    """Why it opened: stable | gave_up | whole | timer | after | user_profiler | manual."""
+    marker: str | None = None
+    """What delimits a step: profiler_step | optimizer | region | loader | timer | None."""
+    start_ns: int = 0
+    end_ns: int = 0
+    steps: list[Interval] = field(default_factory=list)
+    stacks: bool = False
+    shapes: bool = False
+    memory: bool = False
+    lines: bool = False
+    """Whether the user-line timeline ran."""
+    complete: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Compile:
+    """One compilation, as torch._dynamo's callbacks saw it."""
+
+    start_ns: int
+    end_ns: int
+    trigger: str = ""
+    compile_id: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Graph:
+    """One compiled graph whose generated module ran in this process (``CompiledFxGraph.post_compile``)."""
+
+    path: str
+    """The generated wrapper module, as torch named it."""
+    cache_key: str
+    fx_key: str | None = None
+    is_backward: bool = False
+    is_inference: bool = False
+    compile_id: str | None = None
+    devices: list[str] = field(default_factory=list)
+    kernel_stacks: dict[str, list[str]] = field(default_factory=dict)
+    """``kernel:handle`` -> stack strings as Inductor prints them (frames outermost first)."""
+    node_mappings: dict[str, Any] = field(default_factory=dict)
+    call_stack: list[list[Any]] = field(default_factory=list)
+    """[file, line, function] of the user's call of the compiled region, innermost last; fallback for library models."""
+    instrumented: bool = False
+    """Whether call sites were wrapped; then events are named ``kernel@line#stem``, stem = module file name without .py."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Timeline:
+    """The user-line timeline: which user statement each thread was in.
+
+    ``file`` holds, thread after thread, three little-endian arrays of ``count`` items: int64 time_ns, int32 line
+    (0: the frame returned), int32 code (index into ``codes``). A frame's first event is its entry.
+    """
+
+    file: str
+    codes: list[list[Any]] = field(default_factory=list)
+    """[file, first line, qualified name]"""
+    threads: list[list[int]] = field(default_factory=list)
+    """[native thread id, byte offset, count]"""
+
+
+@dataclass(slots=True, kw_only=True)
+class CapturedFile:
+    path: str
+    sha256: str
+    kind: str = "user"
+    """user | library | generated | cubin"""
+    snapshot: str = ""
+    """Relative to the run folder: ``files/<sha256><suffix>``."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CompileNote:
+    """A graph break, recompile, skipped CUDA graph or fallback, with its reason as torch gave it."""
+
+    kind: str
+    reason: str
+    file: str | None = None
+    line: int | None = None
+    time_ns: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class LoaderInfo:
+    """A DataLoader the program iterates: its settings and the call line of the loop."""
+
+    num_workers: int
+    pin_memory: bool
+    prefetch_factor: int | None = None
+    persistent_workers: bool = False
+    batch_size: int | None = None
+    file: str | None = None
+    line: int | None = None
+    waits: list[Interval] = field(default_factory=list)
+    """Each ``__next__`` within the recorded stretch."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sidecar:
+    schema: int = SCHEMA
+    torch: str | None = None
+    python: str | None = None
+    pid: int | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    argv: list[str] = field(default_factory=list)
+    cwd: str | None = None
+    main: str | None = None
+    """Absolute path of the script or module that ran as ``__main__``."""
+    user_roots: list[str] = field(default_factory=list)
+    """Folders whose code counts as the user's."""
+    windows: list[Window] = field(default_factory=list)
+    plain_steps_ns: list[int] = field(default_factory=list)
+    profiled_steps_ns: list[int] = field(default_factory=list)
+    compiles: list[Compile] = field(default_factory=list)
+    graphs: list[Graph] = field(default_factory=list)
+    timeline: Timeline | None = None
+    files: list[CapturedFile] = field(default_factory=list)
+    compile_notes: list[CompileNote] = field(default_factory=list)
+    loaders: list[LoaderInfo] = field(default_factory=list)
+    labels: list[list[Any]] = field(default_factory=list)
+    """record_function labels as the user wrote them: [start_ns, end_ns, native thread id, label]"""
+    lengths: list[list[int]] = field(default_factory=list)
+    """With ``--lengths``: real sequence lengths per sampled batch."""
+    padded_to: list[int] = field(default_factory=list)
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    """What torch says of each device: index, name, capability, total_memory, multi_processor_count, l2_cache_size, clocks…"""
+    cpu: dict[str, Any] = field(default_factory=dict)
+    """threads (torch.get_num_threads), model name, capability (AVX2, AVX512…)."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Global flags that findings read: float32_matmul_precision, allow_tf32, cudnn_benchmark, deterministic…"""
+    exit_status: int | None = None
+    imported_torch_ns: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    notes: list[str] = field(default_factory=list)
+    """What a person should know, in words (short script, user profiler harvested, tracing left alone…)."""
+    errors: list[str] = field(default_factory=list)
+    """Hooks that could not be installed or failed: shown as quality warnings."""
