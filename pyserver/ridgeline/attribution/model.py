@@ -1,0 +1,57 @@
+"""What attribution returns: for every unit of device work (a row of ``WorkTable``) where it comes from, how that is
+known, and how sure it is. Values are interned; per-row arrays hold indices, -1 for none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from ridgeline.profile import Module, SourceRef
+from ridgeline.trace.tables import I32, U8
+
+
+class PhaseOf(IntEnum):
+    UNKNOWN = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class GeneratedSite:
+    """A launch's place in generated code."""
+
+    module: str | None
+    """The wrapper module."""
+    definition_line: int | None
+    call_line: int | None
+    kernel_file: str | None
+    """The single-kernel file, where there is one."""
+    kernel_line: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Attribution:
+    sites: list[GeneratedSite]
+    site: I32
+    sources: list[tuple[SourceRef, ...]]
+    """Distinct user statements (library frames kept and marked); an empty tuple never occurs: then the row is -1."""
+    source: I32
+    symbols: list[str]
+    symbol: I32
+    """The descriptive name of the unit (the launching op's where the device name is generic)."""
+    aten: list[tuple[str, ...]]
+    aten_set: I32
+    phase: U8
+    """``PhaseOf``"""
+    reasons: list[str]
+    reason: I32
+    """Why a row has no source."""
+    modules: list[Module]
+    host_line: Callable[[int, float], SourceRef | None]
+    """(native thread id, offset µs) -> the user statement that thread was in, or None."""
+    notes: list[str] = field(default_factory=list)
+    """For ``quality.warnings``: hooks that did not fit, stale lines that were rejected…"""
+    rejected_us: float = 0.0
+    """Device time whose recorded line did not hold its text any more, hence is unattributed."""

@@ -1,0 +1,23 @@
+"""What a rule may look at, and nothing else. A rule is a pure function ``rule(context) -> list[Finding]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ridgeline.attribution.model import Attribution
+from ridgeline.profile import ProfileDocument
+from ridgeline.sidecar import Sidecar
+from ridgeline.trace.tables import Trace
+from ridgeline.trace.work import WorkTable
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    trace: Trace
+    work: WorkTable
+    attribution: Attribution
+    document: ProfileDocument
+    """Filled up to, and without, its findings."""
+    sidecar: Sidecar | None = None
+    work_kernel: dict[int, int] = field(default_factory=dict)
+    """Work row -> index in ``document.kernels``."""

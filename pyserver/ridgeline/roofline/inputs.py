@@ -1,0 +1,89 @@
+"""What the roofline model is given for one kernel row, and what it answers. Plain data: no trace, no document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.profile import Bound, BoundCause, BoundResource, Category, DeviceKind
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class DeviceSpec:
+    """The device that recorded, and its peaks."""
+
+    name: str
+    kind: DeviceKind
+    sm_count: int | None = None
+    clock_hz: float | None = None
+    l2_bytes: int | None = None
+    bandwidth_gb_s: float | None = None
+    flops: dict[str, float] = field(default_factory=dict)
+    """FLOP/s, dense, by type."""
+    peaks_source: str = "unknown"
+    launch_latency_us: float | None = None
+    threads: int | None = None
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class KernelInput:
+    name: str
+    """Descriptive name (the launching op's for Triton)."""
+    symbol: str
+    """Name of the device event."""
+    category: Category
+    duration_us: float
+    """Median."""
+    count: int
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
+    registers: int | None = None
+    shared_memory: int | None = None
+    occupancy_pct: float | None = None
+    warps_per_sm: float | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+    kernel_kwargs: str | None = None
+    """As in the trace: ``XBLOCK=2,R0_BLOCK=2048``."""
+    kernel_source: str | None = None
+    """Text of the single-kernel file, or of the definition in the wrapper."""
+    cubin: str | None = None
+    """Path of a captured cubin."""
+    op_name: str | None = None
+    op_chain: tuple[str, ...] = ()
+    """Names of the enclosing ops, innermost first (aten::mm under aten::linear…)."""
+    input_dims: list[Any] | None = None
+    input_types: list[str] | None = None
+    input_strides: list[Any] | None = None
+    concrete_inputs: list[Any] | None = None
+    num_gb: float | None = None
+    kernel_flop: float | None = None
+    copy_bytes: float | None = None
+    """Of memcpy and memset rows."""
+    best_config: dict[str, Any] | None = None
+    """``<hash>.best_config`` beside the kernel file."""
+    on_cpu: bool = False
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Estimate:
+    bytes: float | None = None
+    flops: float | None = None
+    flop_type: str | None = None
+    """Key in ``DeviceSpec.flops`` that the work uses."""
+    arithmetic_intensity: float | None = None
+    gb_per_s: float | None = None
+    tflop_per_s: float | None = None
+    bound: Bound = "unknown"
+    borderline: bool = False
+    resource: BoundResource | None = None
+    cause: BoundCause | None = None
+    reason: str | None = None
+    """One sentence a person can act on."""
+    confidence: float | None = None
+    compute_pct: float | None = None
+    memory_pct: float | None = None
+    waves: float | None = None
+    autotune_candidate: bool = False
+    notes: tuple[str, ...] = ()
