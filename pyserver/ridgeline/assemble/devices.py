@@ -1,0 +1,196 @@
+"""Device rows, categories and steps: how the device spends its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ridgeline.assemble.kernels import KernelRows
+from ridgeline.profile import CATEGORIES, Category, CategoryRow, Device, Kernel, Step
+from ridgeline.sidecar import Sidecar
+from ridgeline.trace.tables import F64, DeviceInfo, Trace, Work
+from ridgeline.trace.work import WorkTable
+
+Interval = tuple[float, float]
+
+
+def union_of(start: F64, end: F64) -> list[Interval]:
+    """Merged intervals, ascending."""
+    if len(start) == 0:
+        return []
+    order = np.argsort(start, kind="stable")
+    s, e = start[order], np.maximum.accumulate(end[order])
+    new = np.concatenate([[True], s[1:] > e[:-1]])
+    heads = np.flatnonzero(new)
+    tails = np.concatenate([heads[1:] - 1, [len(s) - 1]])
+    return [(float(s[a]), float(e[b])) for a, b in zip(heads, tails)]
+
+
+def length(intervals: list[Interval], inside: Interval | None = None) -> float:
+    if inside is None:
+        return sum(b - a for a, b in intervals)
+    low, high = inside
+    return sum(max(0.0, min(b, high) - max(a, low)) for a, b in intervals)
+
+
+def subtract(of: list[Interval], minus: list[Interval]) -> float:
+    """Length of ``of`` that ``minus`` does not cover; both merged and ascending."""
+    total, j = 0.0, 0
+    for a, b in of:
+        while j < len(minus) and minus[j][1] <= a:
+            j += 1
+        covered, k = 0.0, j
+        while k < len(minus) and minus[k][0] < b:
+            covered += min(b, minus[k][1]) - max(a, minus[k][0])
+            k += 1
+        total += (b - a) - covered
+    return total
+
+
+@dataclass(slots=True, frozen=True)
+class WindowOf:
+    """The recorded stretch in offsets of the trace, and how many steps it holds."""
+
+    start: float
+    end: float
+    steps: int | None
+    wall_us: float
+    """Wall time of the steps; of the span where steps are unknown."""
+    known: bool
+    """Whether steps delimit it."""
+
+
+def window_of(trace: Trace, work: WorkTable) -> WindowOf:
+    """From the first step to the last, edges included, and on to the end of the device work that they launched."""
+    if trace.steps:
+        start = min(step.start for step in trace.steps)
+        end = max(step.start + step.dur for step in trace.steps)
+        wall = end - start
+        if not work.on_cpu and len(work.end):
+            end = max(end, float((work.start + work.time).max()))
+        return WindowOf(start, end, len(trace.steps), wall, True)
+    starts = [t for t in (work.start, trace.ops.start, trace.calls.start) if len(t)]
+    if not starts:
+        return WindowOf(0.0, 0.0, None, 0.0, False)
+    start = min(float(t.min()) for t in starts)
+    ends = [float(work.end.max())] if len(work.end) else []
+    ends += [float((t.start + t.dur).max()) for t in (trace.ops, trace.calls) if len(t.start)]
+    return WindowOf(start, max(ends), None, max(ends) - start, False)
+
+
+def device_rows(
+    trace: Trace, work: WorkTable, rows: KernelRows, window: WindowOf, underfilled: set[int]
+) -> list[Device]:
+    """One row a device that did work or is known. ``underfilled``: kernel indices whose launches fill less than a wave."""
+    kernel_of = rows.of_work
+    category = np.array([CATEGORIES.index(c) for c in rows.category_of_work], dtype=np.int64)
+    communication = category == CATEGORIES.index("communication") if len(category) else np.zeros(0, bool)
+    under = np.isin(kernel_of, list(underfilled)) if len(kernel_of) else np.zeros(0, bool)
+    devices = []
+    for info in _infos(trace, work):
+        mine = work.device == info.id
+        end = work.start + work.time if not work.on_cpu else work.end
+        busy = union_of(work.start[mine], end[mine])
+        kind = {w: mine & (work.work == w) for w in Work}
+        copies = kind[Work.MEMCPY] | kind[Work.MEMSET]
+        comm = mine & communication
+        compute = mine & ~copies & ~communication if len(category) else mine
+        span = busy[-1][1] - busy[0][0] if busy else None
+        busy_us = length(busy) if busy else None
+        inside = length(busy, (window.start, window.end))
+        window_us = window.end - window.start if window.known else None
+        compute_union = union_of(work.start[compute], end[compute])
+        devices.append(
+            Device(
+                id=info.id,
+                name=info.name,
+                kind=info.kind,  # type: ignore[arg-type]  # the reader names only kinds of the contract
+                span_us=span,
+                busy_us=busy_us,
+                idle_pct=100 * (1 - busy_us / span) if span and busy_us is not None else None,
+                window_us=window_us,
+                window_idle_pct=max(0.0, 100 * (1 - inside / window_us)) if window_us else None,
+                kernel_us=float(work.time[kind[Work.KERNEL]].sum()),
+                memcpy_us=float(work.time[kind[Work.MEMCPY]].sum()),
+                memset_us=float(work.time[kind[Work.MEMSET]].sum()),
+                communication_us=float(work.time[comm].sum()),
+                exposed_copy_us=_exposed(work, end, copies, mine & ~copies),
+                exposed_communication_us=subtract(union_of(work.start[comm], end[comm]), compute_union),
+                underfilled_us=float(work.time[mine & under].sum()) if not work.on_cpu else None,
+                streams=len(np.unique(work.stream[mine])),
+            )
+        )
+    return devices
+
+
+def _exposed(work: WorkTable, end: F64, these: np.ndarray, others: np.ndarray) -> float:
+    return subtract(union_of(work.start[these], end[these]), union_of(work.start[others], end[others]))
+
+
+def _infos(trace: Trace, work: WorkTable) -> list[DeviceInfo]:
+    used = {int(d) for d in np.unique(work.device)} if len(work.device) else set()
+    known = {info.id: info for info in trace.devices}
+    return [known.get(d, DeviceInfo(id=d, name=f"device {d}", kind="cuda")) for d in sorted(used)]
+
+
+def category_rows(work: WorkTable, rows: KernelRows) -> list[CategoryRow]:
+    """Time a category and device; shares of the device's summed time add to 100."""
+    totals: dict[tuple[int, Category], tuple[float, int]] = {}
+    for kernel in rows.kernels:
+        time, count = totals.get((kernel.device, kernel.category), (0.0, 0))
+        totals[kernel.device, kernel.category] = (time + kernel.total_us, count + kernel.count)
+    whole: dict[int, float] = {}
+    for (device, _), (time, _count) in totals.items():
+        whole[device] = whole.get(device, 0.0) + time
+    ranked = sorted(totals.items(), key=lambda item: (item[0][0], -item[1][0]))
+    return [
+        CategoryRow(
+            device=device,
+            category=category,
+            time_us=time,
+            share_pct=100 * time / whole[device] if whole[device] > 0 else 0.0,
+            count=count,
+        )
+        for (device, category), (time, count) in ranked
+    ]
+
+
+def step_rows(trace: Trace, work: WorkTable) -> list[Step]:
+    """Each step's wall time and the device work that it launched (by when the host asked for it)."""
+    asked = work.start.copy()
+    for table, index in ((trace.ops, work.op), (trace.calls, work.call)):
+        known = index >= 0
+        asked[known] = table.start[index[known]]
+    end = work.start + work.time if not work.on_cpu else work.end
+    steps = []
+    for row in trace.steps:
+        mine = (asked >= row.start) & (asked < row.start + row.dur)
+        steps.append(
+            Step(
+                name=row.name,
+                start_us=trace.origin_ns / 1000 + row.start,
+                wall_us=row.dur,
+                busy_us=length(union_of(work.start[mine], end[mine])),
+                kernels=int(mine.sum()),
+                window=row.window,
+            )
+        )
+    return steps
+
+
+def underfilled_kernels(kernels: list[Kernel]) -> set[int]:
+    """Kernels whose grid is less than one wave of the device."""
+    return {i for i, k in enumerate(kernels) if k.launch.waves is not None and k.launch.waves < 1}
+
+
+def median_us(values_ns: list[int]) -> float | None:
+    return float(np.median(values_ns)) / 1000 if values_ns else None
+
+
+def overhead_pct(sidecar: Sidecar | None) -> float | None:
+    """How much slower a profiled step is than a plain one, measured in the same run."""
+    if sidecar is None or not sidecar.plain_steps_ns or not sidecar.profiled_steps_ns:
+        return None
+    plain, profiled = np.median(sidecar.plain_steps_ns), np.median(sidecar.profiled_steps_ns)
+    return float(100 * (profiled / plain - 1)) if plain > 0 else None
