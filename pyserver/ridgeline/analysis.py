@@ -1,0 +1,323 @@
+"""The pipeline from a recording to the profile document, readable top to bottom.
+
+``python -m ridgeline.analysis RUN_DIR`` analyzes a finished run folder and leaves ``profile.json`` in it: the worker
+that the language server starts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ridgeline import index, profile_io
+from ridgeline.assemble.devices import (
+    WindowOf,
+    category_rows,
+    device_rows,
+    median_us,
+    overhead_pct,
+    step_rows,
+    underfilled_kernels,
+    window_of,
+)
+from ridgeline.assemble.files import file_rows
+from ridgeline.assemble.kernels import KernelRows, build_kernels
+from ridgeline.assemble.operators import memory_table, operator_table, user_ranges
+from ridgeline.assemble.roof import add_roofline
+from ridgeline.attribution import attribute
+from ridgeline.attribution.model import Attribution
+from ridgeline.attribution.split import line_rows
+from ridgeline.findings import find
+from ridgeline.findings.context import Context
+from ridgeline.profile import CompileEvent, ProfileDocument, QualityWarning, RecordedWith, Source, Totals
+from ridgeline.profile_io import UnreadableError
+from ridgeline.sidecar import Sidecar
+from ridgeline.trace.gaps import idle_by_cause
+from ridgeline.trace.reader import read_trace
+from ridgeline.trace.tables import Call, StepRow, Trace
+from ridgeline.trace.work import WorkTable, work_table
+
+TRACE_SUFFIXES = (".json", ".json.gz", ".pt.trace.json", ".pt.trace.json.gz")
+
+
+@dataclass(slots=True, kw_only=True)
+class Recording:
+    """What is analyzed: a trace, and beside it what else is known."""
+
+    trace: Path
+    sidecar: Sidecar | None = None
+    run_dir: Path | None = None
+    generated: Path | None = None
+    provenance: Path | None = None
+    source_roots: Sequence[tuple[str, str]] = ()
+    select_steps: tuple[int, int] | None = None
+    ranks: list[int] | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def analyze_run(run_dir: Path) -> ProfileDocument:
+    """The document of a run folder that the agent filled. Raises :class:`UnreadableError`."""
+    sidecar = profile_io.read_sidecar(run_dir / "sidecar.json")
+    traces = [window.trace for window in sidecar.windows if (run_dir / window.trace).is_file()]
+    if not traces:
+        raise UnreadableError(
+            f"{run_dir} holds no trace: nothing was recorded before the program ended; see log.txt there"
+        )
+    return analyze(Recording(trace=run_dir / traces[0], sidecar=sidecar, run_dir=run_dir))
+
+
+def analyze_paths(
+    paths: Sequence[Path],
+    *,
+    generated: Path | None = None,
+    provenance: Path | None = None,
+    source_roots: Sequence[tuple[str, str]] = (),
+    select_steps: tuple[int, int] | None = None,
+) -> ProfileDocument:
+    """The document of a trace, a run folder, a TensorBoard handler's folder, or several ranks' traces.
+
+    Raises :class:`UnreadableError` with one line that says what, where, and what to do.
+    """
+    if len(paths) == 1 and (paths[0] / "sidecar.json").is_file():
+        return analyze_run(paths[0])
+    traces = [trace for path in paths for trace in _traces_at(path)]
+    return analyze(
+        Recording(
+            trace=traces[0],
+            generated=generated,
+            provenance=provenance,
+            source_roots=source_roots,
+            select_steps=select_steps,
+        )
+    )
+
+
+def _traces_at(path: Path) -> list[Path]:
+    if not path.exists():
+        raise UnreadableError(f"{path} does not exist; name a trace (.json, .json.gz), a run folder or a log folder")
+    if path.is_file():
+        return [path]
+    found = sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(".pt.trace.json"))
+    found += sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(".pt.trace.json.gz"))
+    found = found or sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(TRACE_SUFFIXES) and "trace" in p.name)
+    if not found:
+        raise UnreadableError(f"{path} holds no trace (*.json, *.json.gz) and is no run folder; name the trace itself")
+    return found
+
+
+def analyze(recording: Recording) -> ProfileDocument:
+    """Read, attribute, group, estimate, find. Each room sees only what those before it left."""
+    trace = read_trace(recording.trace)
+    _adopt_steps(trace, recording)
+    work = work_table(trace)
+    attribution = attribute(
+        trace,
+        work,
+        sidecar=recording.sidecar,
+        run_dir=recording.run_dir,
+        generated=recording.generated,
+        provenance=recording.provenance,
+        source_roots=recording.source_roots,
+    )
+    window = window_of(trace, work)
+    rows = build_kernels(trace, work, attribution, step_wall_us=window.wall_us if window.known else None)
+    document = ProfileDocument(source=_source(trace, recording, window), quality=trace.quality)
+    document.kernels = rows.kernels
+    peaks = add_roofline(document, trace, work, attribution, rows, recording.run_dir)
+    document.devices = device_rows(trace, work, rows, window, underfilled_kernels(rows.kernels))
+    for device in document.devices:
+        device.peaks = peaks.get(device.id, device.peaks)
+    document.categories = category_rows(work, rows)
+    document.lines, document.unattributed = line_rows(
+        trace, work, attribution, rows.of_work, [k.id for k in rows.kernels], exposed=rows.exposed,
+        step_wall_us=window.wall_us if window.known else None,
+    )
+    document.ops = operator_table(trace, work, attribution)
+    document.ranges = user_ranges(trace, work, attribution, recording.sidecar)
+    document.memory = memory_table(trace, attribution)
+    document.steps = step_rows(trace, work)
+    document.modules = _modules(attribution, rows, work)
+    document.compile_events = _compile_events(recording.sidecar)
+    document.totals = _totals(trace, work, window, recording.sidecar)
+    if document.devices:
+        document.idle, _gaps = idle_by_cause(
+            trace, document.devices[0].id, (window.start, window.end), sidecar=recording.sidecar
+        )
+    _explain_quality(document, attribution, recording)
+    context = Context(
+        trace=trace,
+        work=work,
+        attribution=attribution,
+        document=document,
+        sidecar=recording.sidecar,
+        work_kernel=dict(enumerate(rows.of_work.tolist())),
+    )
+    document.findings = find(context)
+    document.files = file_rows(document, recording.sidecar)
+    return document
+
+
+def _adopt_steps(trace: Trace, recording: Recording) -> None:
+    """Steps that only the agent knows (optimizer steps, compiled regions), and the user's selection of steps."""
+    sidecar = recording.sidecar
+    if sidecar is not None and trace.base_ns is not None:
+        own = next((w for w in sidecar.windows if w.trace == recording.trace.name), None)
+        if own is not None and own.steps and not any(s.name.startswith("ProfilerStep") for s in trace.steps):
+            zero = trace.base_ns + trace.origin_ns
+            trace.steps = [
+                StepRow(
+                    name=f"{own.marker or 'step'} {number}",
+                    start=(step.start_ns - zero) / 1000,
+                    dur=(step.end_ns - step.start_ns) / 1000,
+                )
+                for number, step in enumerate(own.steps)
+            ]
+    if recording.select_steps is not None:
+        first, last = recording.select_steps
+        if not 0 <= first < last <= len(trace.steps):
+            raise UnreadableError(
+                f"--select-steps {first}:{last}: the trace has {len(trace.steps)} steps; choose within 0:{len(trace.steps)}"
+            )
+        trace.steps = trace.steps[first:last]
+
+
+def _source(trace: Trace, recording: Recording, window: WindowOf) -> Source:
+    sidecar, metadata = recording.sidecar, trace.metadata
+    own = next((w for w in sidecar.windows if w.trace == recording.trace.name), None) if sidecar else None
+    source = Source(
+        kind="run" if recording.run_dir else "trace",
+        path=(sidecar.main if sidecar and sidecar.main else None) or str(recording.trace),
+        created=_created(trace, recording),
+        argv=sidecar.argv if sidecar else None,
+        exit_status=sidecar.exit_status if sidecar else None,
+        torch=sidecar.torch if sidecar else _text(metadata.get("pytorch_version")),
+        python=sidecar.python if sidecar else None,
+        ranks=recording.ranks or ([sidecar.rank] if sidecar and sidecar.rank is not None else _ranks(metadata)),
+        recorded_with=RecordedWith(
+            stacks=own.stacks if own else _flag(metadata, "with_stack"),
+            shapes=own.shapes if own else _flag(metadata, "record_shapes"),
+            memory=own.memory if own else _flag(metadata, "profile_memory"),
+        ),
+        steps=window.steps,
+        profiler_overhead_pct=overhead_pct(sidecar),
+    )
+    return source
+
+
+def _created(trace: Trace, recording: Recording) -> str | None:
+    if trace.base_ns is not None:
+        seconds = (trace.base_ns + trace.origin_ns) / 1e9
+        try:
+            return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
+        except (OverflowError, ValueError, OSError):
+            return None
+    return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _flag(metadata: dict[str, object], name: str) -> bool | None:
+    """``with_stack: 1`` in a Kineto trace; an absent key means off in a trace that has Kineto's other keys."""
+    if name in metadata:
+        return bool(metadata[name])
+    return False if "schemaVersion" in metadata else None
+
+
+def _ranks(metadata: dict[str, object]) -> list[int] | None:
+    info = metadata.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else None
+    return [rank] if isinstance(rank, int) else None
+
+
+def _totals(trace: Trace, work: WorkTable, window: WindowOf, sidecar: Sidecar | None) -> Totals:
+    waits = np.isin(trace.calls.kind, [int(Call.SYNC)])
+    totals = Totals(
+        wall_us=window.wall_us,
+        self_cpu_us=float(trace.ops.self_dur.sum()) if len(trace.ops.start) else None,
+        host_wait_us=float(trace.calls.dur[waits].sum()) if len(trace.calls.start) else None,
+        self_device_us=float(work.time.sum()) if len(work.start) else None,
+    )
+    if sidecar is not None:
+        totals.compile_us = sum(c.end_ns - c.start_ns for c in sidecar.compiles) / 1000 if sidecar.compiles else None
+        totals.warmup_us = _warmup_us(sidecar)
+        totals.plain_step_us = median_us(sidecar.plain_steps_ns)
+        totals.profiled_step_us = median_us(sidecar.profiled_steps_ns)
+    return totals
+
+
+def _warmup_us(sidecar: Sidecar) -> float | None:
+    """From torch's import to the window, less compilation."""
+    if not sidecar.windows or sidecar.imported_torch_ns is None:
+        return None
+    opened = sidecar.windows[0].start_ns
+    compiled = sum(min(c.end_ns, opened) - c.start_ns for c in sidecar.compiles if c.start_ns < opened)
+    return max(0.0, (opened - sidecar.imported_torch_ns - compiled) / 1000)
+
+
+def _modules(attribution: Attribution, rows: KernelRows, work: WorkTable) -> list:  # type: ignore[type-arg]
+    """The generated modules with their kernels and device time."""
+    by_file: dict[str, tuple[set[str], float]] = {}
+    for row in range(len(work.start)):
+        site = int(attribution.site[row])
+        module = attribution.sites[site].module if site >= 0 else None
+        if module is not None:
+            ids, time = by_file.get(module, (set(), 0.0))
+            ids.add(rows.kernels[int(rows.of_work[row])].id)
+            by_file[module] = (ids, time + float(work.time[row]))
+    for module in attribution.modules:
+        ids, time = by_file.get(module.file, (set(), 0.0))
+        module.kernels = [k.id for k in rows.kernels if k.id in ids]
+        module.device_us = time if ids else None
+    return attribution.modules
+
+
+def _compile_events(sidecar: Sidecar | None) -> list[CompileEvent]:
+    if sidecar is None:
+        return []
+    kinds = ("break", "recompile", "cudagraph_skip", "fallback")
+    return [
+        CompileEvent(kind=note.kind, reason=note.reason, file=note.file, line=note.line)  # type: ignore[arg-type]
+        for note in sidecar.compile_notes
+        if note.kind in kinds
+    ]
+
+
+def _explain_quality(document: ProfileDocument, attribution: Attribution, recording: Recording) -> None:
+    warnings = document.quality.warnings
+    warnings += [QualityWarning(code="attribution", message=note) for note in attribution.notes]
+    if recording.sidecar is not None:
+        warnings += [QualityWarning(code="note", message=note) for note in recording.sidecar.notes]
+        warnings += [QualityWarning(code="hook", message=error) for error in recording.sidecar.errors]
+    warnings += [QualityWarning(code="note", message=note) for note in recording.notes]
+
+
+def publish(document: ProfileDocument, run_dir: Path) -> None:
+    """Write ``profile.json`` and the per-file index; a reader that sees the former sees a finished run."""
+    index.build(json.loads(profile_io.to_json(document)), run_dir)
+    profile_io.write(document, run_dir / "profile.json")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The worker: analyze one run folder."""
+    if len(arguments) != 1:
+        print("usage: python -m ridgeline.analysis RUN_DIR", file=sys.stderr)
+        return 2
+    run_dir = Path(arguments[0])
+    try:
+        publish(analyze_run(run_dir), run_dir)
+    except UnreadableError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
