@@ -153,7 +153,7 @@ class Sidecar:
     devices: list[dict[str, Any]] = field(default_factory=list)
     """What torch says of each device: index, name, capability, total_memory, multi_processor_count, l2_cache_size, clocks…"""
     cpu: dict[str, Any] = field(default_factory=dict)
-    """threads (torch.get_num_threads), model name, capability (AVX2, AVX512…)."""
+    """threads (torch.get_num_threads), cores (those this process may run on), model name, capability (AVX2, AVX512…)."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Global flags that findings read: float32_matmul_precision, allow_tf32, cudnn_benchmark, deterministic…"""
     exit_status: int | None = None

@@ -1,4 +1,5 @@
-"""What a rule may look at, and nothing else. A rule is a pure function ``rule(context) -> list[Finding]``."""
+"""What a rule may look at, and nothing else. A rule is a pure function ``rule(facts: Facts) -> list[Candidate]``;
+``Facts`` (``facts.py``) is this context with what several rules derive from it."""
 
 from __future__ import annotations
 
@@ -21,3 +22,6 @@ class Context:
     sidecar: Sidecar | None = None
     work_kernel: dict[int, int] = field(default_factory=dict)
     """Work row -> index in ``document.kernels``."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Text of the user's files by path, as they ran (from the run folder's snapshots), for the rules that read code.
+    Parsed, never run. May be empty: those rules then say nothing."""

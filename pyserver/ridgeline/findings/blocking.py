@@ -1,0 +1,158 @@
+"""Where the host waited for the device, and what that cost the device.
+
+A wait itself costs nothing while the device works. Its price is the gap that follows: the queue is empty when the host
+comes back, and stays so until a kernel is launched before its predecessor has ended. Without the wait the host would be
+ahead by the time it waited, so the price can never be more than that either:
+
+    cost = min(device idle from the end of the work waited for until the queue refills, host wait)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ridgeline.findings import spans
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.spans import Spans
+from ridgeline.profile import SourceRef
+from ridgeline.trace.tables import Call, Work
+
+Direction = Literal["HtoD", "DtoH", "DtoD", "none"]
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Block:
+    """One wait: consecutive blocking calls of one outermost op, or one bare synchronising call."""
+
+    start: float
+    end: float
+    host_us: float
+    """Time of the whole op (``aten::item``…), or of the call where there is no op."""
+    wait_us: float
+    """Time of its blocking calls."""
+    tid: int
+    op: int
+    """Outermost enclosing op, -1 if the user synchronised explicitly."""
+    op_name: str
+    call_name: str
+    direction: Direction
+    """Of the copy it waited for."""
+    gap: Spans
+    """Device idle that it caused."""
+    at: SourceRef | None
+
+
+def direction_of(name: str) -> Direction:
+    """Copy direction from an event's name, NVIDIA's and AMD's words alike."""
+    flat = name.lower().replace(" ", "")
+    for key, words in (
+        ("HtoD", ("htod", "host->device", "pageable->device", "pinned->device")),
+        ("DtoH", ("dtoh", "device->host", "device->pageable", "device->pinned")),
+        ("DtoD", ("dtod", "device->device")),
+    ):
+        if any(word in flat for word in words):
+            return key  # type: ignore[return-value]
+    return "none"
+
+
+def blocks(facts: Facts) -> list[Block]:
+    """Every wait of the recorded steps, in order. The profiler's own last synchronisation is not among them: it has no
+    op and no user statement, and it stands at the end."""
+    calls, events = facts.trace.calls, facts.trace.device_events
+    copy_of = {int(c): int(r) for r, c in enumerate(events.call) if c >= 0 and events.work[r] == Work.MEMCPY}
+    grouped: dict[tuple[int, int], list[int]] = {}
+    for row in map(int, np.flatnonzero((calls.kind == Call.SYNC) | (calls.kind == Call.MEMCPY))):
+        start = float(calls.start[row])
+        if not facts.within(start) or not _waits(facts, row, copy_of):
+            continue
+        op = facts.op_at(int(calls.tid[row]), start)
+        top = facts.outermost(op) if op >= 0 else -1
+        if top >= 0 and facts.op_name(top).startswith(
+            ("ProfilerStep", "Torch-Compiled", "## Call", "autograd::engine")
+        ):
+            top = -1
+        grouped.setdefault((top, -1 if top >= 0 else row), []).append(row)
+    timeline = _Timeline(facts)
+    found = []
+    for (top, _), rows in sorted(grouped.items(), key=lambda item: float(calls.start[item[1][0]])):
+        at = facts.line_of_op(top) if top >= 0 else facts.line_of_call(rows[0])
+        if top < 0 and at is None and _is_profilers(facts, rows[-1]):
+            continue
+        start, end = float(calls.start[rows[0]]), float(calls.start[rows[-1]] + calls.dur[rows[-1]])
+        wait = float(calls.dur[rows].sum())
+        siblings = (
+            [r for r in copy_of if start - 1e-3 <= calls.start[r] <= end]
+            if top < 0
+            else _copies_in(facts, top, copy_of)
+        )
+        directions = {direction_of(facts.event_name(copy_of[r])) for r in siblings}
+        found.append(
+            Block(
+                start=start,
+                end=end,
+                host_us=float(facts.trace.ops.dur[top]) if top >= 0 else wait,
+                wait_us=wait,
+                tid=int(calls.tid[rows[0]]),
+                op=top,
+                op_name=facts.op_name(top) if top >= 0 else "",
+                call_name=facts.call_name(rows[-1]),
+                direction="DtoH" if "DtoH" in directions else "HtoD" if "HtoD" in directions else "none",
+                gap=timeline.gap_after(end, wait),
+                at=at,
+            )
+        )
+    return found
+
+
+def _waits(facts: Facts, row: int, copy_of: dict[int, int]) -> bool:
+    """A synchronising call waits; a copy call does when it returns only after its copy has ended (pageable memory)."""
+    calls, events = facts.trace.calls, facts.trace.device_events
+    if calls.kind[row] == Call.SYNC:
+        return True
+    copy = copy_of.get(row)
+    if copy is None:
+        return False
+    return float(calls.start[row] + calls.dur[row]) >= float(events.start[copy] + events.dur[copy]) - 0.5
+
+
+def _copies_in(facts: Facts, op: int, copy_of: dict[int, int]) -> list[int]:
+    calls, lo, hi = facts.trace.calls, float(facts.trace.ops.start[op]), facts.op_end(op)
+    first, last = np.searchsorted(calls.start, (lo, hi))
+    tid = facts.trace.ops.tid[op]
+    return [r for r in range(int(first), int(last)) if r in copy_of and calls.tid[r] == tid]
+
+
+def _is_profilers(facts: Facts, row: int) -> bool:
+    """The profiler synchronises the device when it stops: nothing is launched after it."""
+    calls = facts.trace.calls
+    return not (calls.start[facts.launch_calls] > calls.start[row]).any()
+
+
+class _Timeline:
+    """The device's events in order, with the end of all earlier work and the start of the launching call of each."""
+
+    def __init__(self, facts: Facts) -> None:
+        events, calls, rows = facts.trace.device_events, facts.trace.calls, facts.device_rows
+        self.facts = facts
+        self.start = events.start[rows]
+        self.reach = np.maximum.accumulate(self.start + events.dur[rows]) if len(rows) else self.start
+        call = events.call[rows]
+        self.launched = np.where(call >= 0, calls.start[np.maximum(call, 0)] if len(calls.start) else np.nan, np.nan)
+
+    def gap_after(self, moment: float, limit: float) -> Spans:
+        """Idle spans from the end of the work before ``moment`` until the queue refills, ``limit`` microseconds at most."""
+        row = int(np.searchsorted(self.start, moment, side="right"))
+        found: list[tuple[float, float]] = []
+        left = limit
+        while 0 < row < len(self.start) and left > 0:
+            before, start, launched = float(self.reach[row - 1]), float(self.start[row]), float(self.launched[row])
+            if not np.isnan(launched) and launched < before:
+                break  # launched while its predecessor still ran: the host is ahead again
+            if start > before:
+                found.append((max(before, start - left) if start - before > left else before, start))
+                left -= start - before
+            row += 1
+        return self.facts.clip(spans.of(found))

@@ -1,0 +1,34 @@
+"""What a rule returns: a finding before it has gone through the funnel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.findings.spans import Spans
+from ridgeline.profile import SourceRef
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidate:
+    code: str
+    title: str
+    fact: str
+    """What was measured, in one or two sentences, with numbers."""
+    advice: str = ""
+    """What to do. Left out by the funnel where the gain is too small to suggest anything."""
+    at: SourceRef | None = None
+    cost_us: float | None = None
+    """Over the recorded time: what the thing costs now."""
+    saving_us: float | None = None
+    """Over the recorded time: what mending it probably saves, s being the expected speed-up of the part:
+    exposed time * (1 - 1/s). None: no estimate, hence no promise."""
+    claims: Spans | None = None
+    """The spans of recorded time out of which the saving comes; nothing is saved that is not in them."""
+    bound_us: float | None = None
+    """A bound tighter than the measure of ``claims``, over the recorded time."""
+    noted: bool = False
+    """A fact worth a hint even where it costs little today: it is kept, without advice."""
+    hint: bool = False
+    """Never more than a hint, whatever it costs."""
+    evidence: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,344 @@
+"""What several rules derive from a context, each computed once: steps, the device's busy and idle time, what the host
+waited for, and where an event stands in the user's code. Pure: nothing here changes the context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+
+from ridgeline.findings import spans
+from ridgeline.findings.context import Context
+from ridgeline.findings.spans import Spans
+from ridgeline.profile import SourceRef
+from ridgeline.trace.tables import I32, Call, Work
+
+REGION_PREFIXES = (
+    "Torch-Compiled Region",
+    "TorchDynamo Cache Lookup",
+    "## Call CompiledFxGraph",
+    "CompiledFunction",
+    "AOTDispatcher",
+    "Pregraph bytecode",
+    "ProfilerStep",
+    "autograd::engine",
+    "Optimizer.",
+    "enumerate(DataLoader)",
+)
+"""Names of cpu_op rows that only enclose others: they are places in the program, not work."""
+LOADER_PREFIX = "enumerate(DataLoader)#"
+
+
+class Facts:
+    """A context and what follows from it. ``per_step`` turns a total over the recorded time into a step's part."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.trace = context.trace
+        self.work = context.work
+        self.document = context.document
+        self.sidecar = context.sidecar
+        self.names = context.trace.strings
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def on_cpu(self) -> bool:
+        return self.work.on_cpu
+
+    @cached_property
+    def steps(self) -> list[tuple[float, float]]:
+        """Start and end of every recorded step, offsets in microseconds; empty where the recording has no steps."""
+        if self.trace.steps:
+            return [(s.start, s.start + s.dur) for s in self.trace.steps]
+        if self.sidecar is None or self.trace.base_ns is None:
+            return []
+        return [
+            (self.offset(step.start_ns), self.offset(step.end_ns))
+            for window in self.sidecar.windows
+            for step in window.steps
+        ]
+
+    @cached_property
+    def n(self) -> int:
+        """Recorded steps; 1 where there are none: then the whole recording is looked at as one."""
+        return max(1, len(self.steps))
+
+    @cached_property
+    def recorded(self) -> Spans:
+        """The time that findings are about: the steps, or everything from the first event to the last."""
+        if self.steps:
+            return spans.of(self.steps)
+        ends = [t for t in (self.trace.ops, self.trace.device_events, self.trace.calls) if len(t.start)]
+        if not ends:
+            return spans.nothing()
+        if not self.on_cpu and len(self.trace.device_events.start):
+            events = self.trace.device_events
+            # Without steps the host's part before the first launch and after the last kernel is start and stop of the
+            # profiler, never the user's cost.
+            return spans.of([(float(events.start.min()), float((events.start + events.dur).max()))])
+        return spans.of([(min(float(t.start.min()) for t in ends), max(float((t.start + t.dur).max()) for t in ends))])
+
+    @cached_property
+    def recorded_us(self) -> float:
+        return spans.measure(self.recorded)
+
+    @cached_property
+    def step_us(self) -> float:
+        """Mean wall time of a recorded step."""
+        return self.recorded_us / self.n
+
+    @property
+    def per(self) -> str:
+        """How views call the unit."""
+        return "per step" if self.steps else "in the recording"
+
+    def per_step(self, total_us: float) -> float:
+        return total_us / self.n
+
+    def offset(self, unix_ns: int) -> float:
+        """Offset in the trace's own time of a moment of the Unix clock; the trace must have ``base_ns``."""
+        assert self.trace.base_ns is not None
+        return (unix_ns - self.trace.base_ns - self.trace.origin_ns) / 1000.0
+
+    def clip(self, pairs: Spans) -> Spans:
+        return spans.intersect(pairs, self.recorded)
+
+    def within(self, start: float) -> bool:
+        """Whether a moment lies in the recorded steps."""
+        rows = self.recorded
+        at = int(np.searchsorted(rows[:, 0], start, side="right")) - 1
+        return at >= 0 and start < rows[at, 1]
+
+    # -- how the recording was made ---------------------------------------------------------------------------------
+
+    @cached_property
+    def stacks(self) -> bool:
+        """Whether Python stacks were recorded, which slows the host several times over."""
+        recorded = self.document.source.recorded_with.stacks
+        return bool(recorded) or bool(self.trace.metadata.get("with_stack"))
+
+    @cached_property
+    def slowdown(self) -> float | None:
+        """Profiled step over plain step, both measured in this run; None where no plain step was measured."""
+        plain, profiled = self.document.totals.plain_step_us, self.document.totals.profiled_step_us
+        if not plain or plain <= 0:
+            return None
+        return (profiled or self.step_us) / plain
+
+    @cached_property
+    def idle_scale(self) -> float:
+        """What part of the recorded idle time exists without the profiler: (plain - busy) / (profiled - busy).
+        1 where no plain step was measured."""
+        plain = self.document.totals.plain_step_us
+        if not plain or self.on_cpu:
+            return 1.0
+        busy = self.per_step(spans.measure(self.busy))
+        profiled = self.document.totals.profiled_step_us or self.step_us
+        return min(1.0, max(0.0, plain - busy) / (profiled - busy)) if profiled > busy else 1.0
+
+    # -- the device -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def device(self) -> int:
+        """The accelerator with the most work, -1 on a CPU-only machine. Findings about idle time are about this one."""
+        events = self.trace.device_events
+        if self.on_cpu or not len(events.start):
+            return -1
+        ids, where = np.unique(events.device, return_inverse=True)
+        return int(ids[int(np.argmax(np.bincount(where, weights=events.dur)))])
+
+    @cached_property
+    def device_rows(self) -> I32:
+        """Rows of ``Trace.device_events`` of that device, in order of start."""
+        return np.flatnonzero(self.trace.device_events.device == self.device).astype(np.int32)
+
+    @cached_property
+    def busy(self) -> Spans:
+        """Time of the recorded steps in which the device worked."""
+        return self.event_spans(self.device_rows)
+
+    @cached_property
+    def idle(self) -> Spans:
+        return spans.subtract(self.recorded, self.busy)
+
+    def event_spans(self, rows: Iterable[int] | I32) -> Spans:
+        """Recorded time covered by these device events."""
+        at = np.asarray(list(rows) if not isinstance(rows, np.ndarray) else rows, dtype=np.int64)
+        events = self.trace.device_events
+        return self.clip(spans.union(events.start[at], events.start[at] + events.dur[at]))
+
+    def exposed(self, rows: Iterable[int] | I32) -> Spans:
+        """Recorded time in which the device did nothing but these events."""
+        mine = np.asarray(list(rows) if not isinstance(rows, np.ndarray) else rows, dtype=np.int64)
+        others = self.device_rows[~np.isin(self.device_rows, mine)]
+        return spans.subtract(self.event_spans(mine), self.event_spans(others))
+
+    def event_name(self, row: int) -> str:
+        return self.names[int(self.trace.device_events.name[row])]
+
+    def copies(self) -> I32:
+        """Rows of the device's copies within the recorded steps."""
+        events = self.trace.device_events
+        rows = self.device_rows
+        return np.array(
+            [r for r in rows[events.work[rows] == Work.MEMCPY] if self.within(float(events.start[r]))], dtype=np.int32
+        )
+
+    # -- what the host waited for -----------------------------------------------------------------------------------
+
+    @cached_property
+    def loader_waits(self) -> list[tuple[float, float, int, int]]:
+        """(start, end, thread, index of the sidecar's loader or -1) of every wait for the data loader in the steps."""
+        found: list[tuple[float, float, int, int]] = []
+        if self.sidecar is not None and self.trace.base_ns is not None:
+            for which, loader in enumerate(self.sidecar.loaders):
+                for wait in loader.waits:
+                    found.append((self.offset(wait.start_ns), self.offset(wait.end_ns), self.host_thread, which))
+        if not found:
+            for table in (self.trace.ranges, self.trace.ops):
+                wanted = {i for i, text in enumerate(self.names) if text.startswith(LOADER_PREFIX)}
+                for row in np.flatnonzero(np.isin(table.name, list(wanted))) if wanted else ():
+                    start = float(table.start[row])
+                    found.append((start, start + float(table.dur[row]), int(table.tid[row]), -1))
+        return sorted(w for w in found if len(self.clip(spans.of([(w[0], w[1])]))))
+
+    @cached_property
+    def loader_spans(self) -> Spans:
+        return self.clip(spans.of((start, end) for start, end, _, _ in self.loader_waits))
+
+    @cached_property
+    def compile_spans(self) -> Spans:
+        """Compilation and autotuning within the recorded steps."""
+        if self.sidecar is None or self.trace.base_ns is None:
+            return spans.nothing()
+        return self.clip(spans.of((self.offset(c.start_ns), self.offset(c.end_ns)) for c in self.sidecar.compiles))
+
+    # -- host events and their place in the program -----------------------------------------------------------------
+
+    @cached_property
+    def host_thread(self) -> int:
+        """The thread that runs the steps: that of their marks, else the one with the most ops."""
+        marks = [i for i, text in enumerate(self.names) if text.startswith("ProfilerStep#")]
+        rows = np.flatnonzero(np.isin(self.trace.ranges.name, marks))
+        if len(rows):
+            return int(self.trace.ranges.tid[rows[0]])
+        if not len(self.trace.ops.tid):
+            return -1
+        ids, where = np.unique(self.trace.ops.tid, return_inverse=True)
+        return int(ids[int(np.argmax(np.bincount(where, weights=self.trace.ops.self_dur)))])
+
+    @cached_property
+    def _ops_of_thread(self) -> dict[int, I32]:
+        ops = self.trace.ops
+        return {int(t): np.flatnonzero(ops.tid == t).astype(np.int32) for t in np.unique(ops.tid)}
+
+    def op_name(self, row: int) -> str:
+        return self.names[int(self.trace.ops.name[row])]
+
+    def op_end(self, row: int) -> float:
+        return float(self.trace.ops.start[row] + self.trace.ops.dur[row])
+
+    def op_at(self, tid: int, time: float) -> int:
+        """Row of the innermost op of a thread at a moment, -1 if it is in none."""
+        rows = self._ops_of_thread.get(tid)
+        if rows is None:
+            return -1
+        at = int(np.searchsorted(self.trace.ops.start[rows], time, side="right")) - 1
+        row = int(rows[at]) if at >= 0 else -1
+        while row >= 0 and self.op_end(row) < time:
+            row = int(self.trace.ops.parent[row])
+        return row
+
+    def ancestors(self, row: int) -> Iterator[int]:
+        """The op and those that enclose it, innermost first."""
+        while row >= 0:
+            yield row
+            row = int(self.trace.ops.parent[row])
+
+    def outermost(self, row: int) -> int:
+        """The outermost enclosing op that is work: the call that the user or a library made."""
+        best = row
+        for above in self.ancestors(row):
+            if not self.op_name(above).startswith(REGION_PREFIXES):
+                best = above
+        return best
+
+    def ops_named(self, *names: str) -> I32:
+        """Rows of ops of these names that start within the recorded steps."""
+        wanted = [i for i, text in enumerate(self.names) if text in names]
+        rows = np.flatnonzero(np.isin(self.trace.ops.name, wanted))
+        return np.array([r for r in rows if self.within(float(self.trace.ops.start[r]))], dtype=np.int32)
+
+    def op_spans(self, rows: Iterable[int] | I32) -> Spans:
+        at = np.asarray(list(rows) if not isinstance(rows, np.ndarray) else rows, dtype=np.int64)
+        return self.clip(spans.union(self.trace.ops.start[at], self.trace.ops.start[at] + self.trace.ops.dur[at]))
+
+    def line_of_op(self, row: int) -> SourceRef | None:
+        """The user statement that the op's thread was in; for an op of the backward pass that of its forward op."""
+        if row < 0:
+            return None
+        return self.context.attribution.host_line(int(self.trace.ops.tid[row]), float(self.trace.ops.start[row]))
+
+    def line_of_call(self, row: int) -> SourceRef | None:
+        if row < 0:
+            return None
+        return self.context.attribution.host_line(int(self.trace.calls.tid[row]), float(self.trace.calls.start[row]))
+
+    def line_of_work(self, row: int) -> SourceRef | None:
+        """The first user statement of a row of work."""
+        at = int(self.context.attribution.source[row])
+        if at < 0:
+            return None
+        places = self.context.attribution.sources[at]
+        return next((p for p in places if not p.library), places[0])
+
+    @cached_property
+    def work_of_event(self) -> dict[int, int]:
+        """Row of ``Trace.device_events`` -> row of work."""
+        return {int(e): i for i, e in enumerate(self.work.event) if e >= 0}
+
+    def line_of_event(self, row: int) -> SourceRef | None:
+        """The user statement that caused a device event: by attribution, else by what its host thread was in."""
+        at = self.work_of_event.get(row)
+        place = self.line_of_work(at) if at is not None else None
+        if place is not None:
+            return place
+        op, call = int(self.trace.device_events.op[row]), int(self.trace.device_events.call[row])
+        return self.line_of_op(op) or self.line_of_call(call)
+
+    def in_range(self, tid: int, time: float, prefix: str) -> bool:
+        """Whether a thread is inside a range or op whose name starts with ``prefix``."""
+        op = self.op_at(tid, time)
+        if any(self.op_name(r).startswith(prefix) for r in self.ancestors(op)):
+            return True
+        ranges = self.trace.ranges
+        last = int(np.searchsorted(ranges.start, time, side="right"))
+        hits = np.flatnonzero((ranges.tid[:last] == tid) & (ranges.start[:last] + ranges.dur[:last] > time))
+        return any(self.names[int(ranges.name[r])].startswith(prefix) for r in hits)
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    def call_name(self, row: int) -> str:
+        return self.names[int(self.trace.calls.name[row])]
+
+    @cached_property
+    def launch_calls(self) -> I32:
+        """Rows of the launching calls within the recorded steps."""
+        calls = self.trace.calls
+        rows = np.flatnonzero((calls.kind == Call.LAUNCH) | (calls.kind == Call.GRAPH_LAUNCH))
+        return np.array([r for r in rows if self.within(float(calls.start[r]))], dtype=np.int32)
+
+    @cached_property
+    def graph_launches(self) -> int:
+        """How many CUDA graphs were replayed in the recorded steps."""
+        return int((self.trace.calls.kind[self.launch_calls] == Call.GRAPH_LAUNCH).sum())
+
+    @cached_property
+    def call_us(self) -> float:
+        """Time the host spent in calls that give the device work (waits excluded), a part that Python stacks do not
+        slow down: it is C code of the driver."""
+        calls = self.trace.calls
+        rows = np.flatnonzero((calls.kind != Call.SYNC) & (calls.kind != Call.MEMCPY) & (calls.kind != Call.MALLOC))
+        return spans.measure(self.clip(spans.union(calls.start[rows], calls.start[rows] + calls.dur[rows])))

@@ -1,0 +1,115 @@
+"""From candidates to findings: ranked, no saving claimed twice, gated and capped, the summary first.
+
+gain = exposed share of the step * (1 - 1/s). Savings are taken off the recorded time in the order of their size: what an
+earlier finding claims, a later one cannot. Below 0.5 % of the step nothing is suggested; below 1 % nothing is shown in
+the editor (the finding is a hint with ``evidence["editor"] = False``); at most ten findings a file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import Finding, Frame, Severity
+
+SUGGEST_PCT = 0.5
+"""Of the step. Less than this is within what two runs of the same program differ by."""
+EDITOR_PCT = 1.0
+"""Of the step. A squiggle must be worth the reader's eye."""
+PER_FILE = 10
+SEVERITY_ORDER: dict[Severity, int] = {"warning": 0, "information": 1, "hint": 2}
+
+
+def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
+    """The findings of a profile, most worth doing first, without the summary."""
+    taken = spans.nothing()
+    budget = facts.recorded_us
+    found: list[Finding] = []
+    for candidate in sorted(candidates, key=_worth, reverse=True):
+        saving, bound = candidate.saving_us, candidate.bound_us
+        if candidate.claims is not None:
+            claims = facts.clip(candidate.claims)
+            free = spans.subtract(claims, taken)
+            left, whole = spans.measure(free), spans.measure(claims)
+            bound = left if bound is None else min(bound, left)
+            if saving is not None:
+                saving = saving * (left / whole) if whole > 0 else 0.0
+        if saving is not None:
+            bound = saving if bound is None else bound
+            bound = min(bound, budget)
+            saving = max(0.0, min(saving, bound))
+        finding = _gate(facts, candidate, saving, bound)
+        if finding is None:
+            continue
+        if finding.saving_us is not None and candidate.claims is not None:
+            taken = spans.together(taken, facts.clip(candidate.claims))
+        elif finding.saving_us is not None:
+            budget -= finding.saving_us * facts.n
+        found.append(finding)
+    return _cap(found)
+
+
+def _worth(candidate: Candidate) -> tuple[float, float]:
+    return (candidate.saving_us or 0.0, candidate.cost_us or 0.0)
+
+
+def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float | None) -> Finding | None:
+    step = facts.step_us
+    gain = None if saving is None or step <= 0 else 100.0 * facts.per_step(saving) / step
+    cost_share = None if candidate.cost_us is None or step <= 0 else 100.0 * facts.per_step(candidate.cost_us) / step
+    weight = gain if gain is not None else cost_share
+    severity: Severity = "hint" if candidate.hint else "information"
+    message = f"{candidate.fact} {candidate.advice}".strip()
+    evidence = dict(candidate.evidence)
+    if weight is not None and weight < SUGGEST_PCT:
+        if not candidate.noted:
+            return None
+        severity, message, saving, bound, gain = "hint", candidate.fact, None, None, None
+        evidence["editor"] = False
+    elif weight is not None and weight < EDITOR_PCT:
+        severity = "hint"
+        evidence["editor"] = False
+    elif saving is not None and gain is not None and not candidate.hint:
+        message += f" Saves about {words.time(facts.per_step(saving))} {facts.per} (~{gain:.0f} %)."
+    evidence.setdefault("threshold_pct", SUGGEST_PCT)
+    at = candidate.at
+    if at is not None and at.stack:
+        evidence.setdefault("stack", [_frame(f) for f in at.stack])
+    return Finding(
+        code=candidate.code,
+        title=candidate.title,
+        severity=severity,
+        message=message,
+        file=at.file if at else None,
+        line=at.line if at else None,
+        time_us=_finite(candidate.cost_us, facts),
+        saving_us=_finite(saving, facts),
+        saving_bound_us=_finite(bound if saving is not None else None, facts),
+        step_gain_pct=gain,
+        evidence=evidence,
+        doc=f"docs/findings/{candidate.code}.md",
+    )
+
+
+def _cap(found: list[Finding]) -> list[Finding]:
+    """Ten a file, most worth first; what has no line counts as a file of its own."""
+    seen: Counter[str | None] = Counter()
+    kept = []
+    for finding in sorted(
+        found, key=lambda f: (SEVERITY_ORDER[f.severity], -(f.saving_us or 0.0), -(f.time_us or 0.0))
+    ):
+        seen[finding.file] += 1
+        if seen[finding.file] <= PER_FILE:
+            kept.append(finding)
+    return kept
+
+
+def _finite(total: float | None, facts: Facts) -> float | None:
+    return None if total is None or not math.isfinite(total) else facts.per_step(total)
+
+
+def _frame(frame: Frame) -> dict[str, object]:
+    return {"file": frame.file, "line": frame.line, "function": frame.function}

@@ -1,0 +1,140 @@
+"""``data-loading``: the step waits for the next batch.
+
+On an accelerator only the waits during which the device idles cost anything (a full queue hides the rest); on a CPU all
+of them do, since the loop itself stands still.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import SourceRef
+from ridgeline.sidecar import LoaderInfo
+
+SHARE_PCT = 5.0
+"""Of the step. The TensorBoard profiler's threshold; a loader with workers that keeps up costs one or two per cent of a
+step for handing over the batch (1.02 % in its ResNet-50 example with four workers, 39.6 % without)."""
+MAX_WORKERS = 16
+"""More than this is rarely better than a cheaper ``__getitem__``."""
+SAMPLES = 64
+"""Moments of the waits at which the loading thread's user statement is looked up."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    found = []
+    for which in sorted({w[3] for w in facts.loader_waits}):
+        mine = [w for w in facts.loader_waits if w[3] == which]
+        waited = facts.clip(spans.of((w[0], w[1]) for w in mine))
+        total = spans.measure(waited)
+        share = 100.0 * total / facts.recorded_us
+        exposed = waited if facts.on_cpu else spans.intersect(waited, facts.idle)
+        if share < SHARE_PCT or 100.0 * spans.measure(exposed) / facts.recorded_us < SHARE_PCT:
+            continue
+        loader = facts.sidecar.loaders[which] if facts.sidecar is not None and which >= 0 else None
+        found.append(_candidate(facts, loader, mine, total, share, spans.measure(exposed), exposed))
+    return found
+
+
+def _candidate(
+    facts: Facts,
+    loader: LoaderInfo | None,
+    waits: list[tuple[float, float, int, int]],
+    total: float,
+    share: float,
+    exposed_us: float,
+    exposed: spans.Spans,
+) -> Candidate:
+    workers = _workers(facts, loader)
+    slowest = _slowest_line(facts, waits) if workers == 0 else None
+    at = _line(facts, loader, waits)
+    rest = facts.recorded_us - total
+    saving, wanted = _saving(facts, workers, exposed_us, total, rest)
+    evidence: dict[str, object] = {
+        "wait_us_per_step": facts.per_step(total),
+        "exposed_us_per_step": facts.per_step(exposed_us),
+        "wait_share_pct": share,
+        "waits_per_step": len(waits) / facts.n,
+        "num_workers": workers,
+        "threshold_pct": SHARE_PCT,
+        "assumes": "the work of loading is spread over free cores",
+    }
+    if loader is not None:
+        evidence |= {
+            "pin_memory": loader.pin_memory,
+            "prefetch_factor": loader.prefetch_factor,
+            "batch_size": loader.batch_size,
+        }
+    if slowest is not None:
+        evidence["related"] = [{"file": slowest.file, "line": slowest.line, "text": "most of the waiting is here"}]
+    known = "" if workers is None else f" (num_workers={workers})"
+    return Candidate(
+        code="data-loading",
+        title="The step waits for the data loader",
+        fact=f"The loop waits {words.time(facts.per_step(total))} {facts.per} for its next batch, "
+        f"{words.percent(share)} of the step{known}.",
+        advice=_advice(workers, wanted, slowest),
+        at=at,
+        cost_us=exposed_us,
+        saving_us=saving,
+        claims=exposed,
+        evidence=evidence,
+    )
+
+
+def _workers(facts: Facts, loader: LoaderInfo | None) -> int | None:
+    """As the program set it; from the iterator's name where only a trace is there (0, or None for "some")."""
+    if loader is not None:
+        return loader.num_workers
+    names = [n for n in facts.names if n.startswith("enumerate(DataLoader)#")]
+    return 0 if names and all("_SingleProcess" in n for n in names) else None
+
+
+def _saving(
+    facts: Facts, workers: int | None, exposed_us: float, total: float, rest: float
+) -> tuple[float, int | None]:
+    """With k workers a batch comes every (load time)/k, so a step takes max(rest, load/k): the wait falls to what the rest of
+    the step cannot hide. k is no more than the cores there are, less one for the loop. With workers already there the
+    load time is not known, and the wait is only known to be at most halved by doubling them."""
+    cores = facts.sidecar.cpu.get("cores") if facts.sidecar is not None else None
+    limit = min(MAX_WORKERS, max(1, int(cores) - 1)) if isinstance(cores, int) else MAX_WORKERS
+    if workers == 0:
+        wanted = min(limit, max(1, math.ceil(1.25 * total / rest))) if rest > 0 else limit
+        return min(exposed_us, total - max(0.0, total / wanted - rest)), wanted
+    return exposed_us / 2, None
+
+
+def _advice(workers: int | None, wanted: int | None, slowest: SourceRef | None) -> str:
+    where = f" Most of it is spent at {slowest.file.rsplit('/', 1)[-1]}:{slowest.line}." if slowest else ""
+    if workers == 0:
+        return f"Load in worker processes: num_workers={wanted}, persistent_workers=True.{where}"
+    return "The workers do not keep up: more of them, a larger prefetch_factor, or a cheaper __getitem__." + where
+
+
+def _line(facts: Facts, loader: LoaderInfo | None, waits: list[tuple[float, float, int, int]]) -> SourceRef | None:
+    if loader is not None and loader.file is not None and loader.line is not None:
+        return SourceRef(file=loader.file, line=loader.line, method="loader", confidence=1.0)
+    start, _, tid, _ = waits[0]
+    # At its first moment the wait has not yet entered the dataset's own code.
+    return facts.context.attribution.host_line(tid, start)
+
+
+def _slowest_line(facts: Facts, waits: list[tuple[float, float, int, int]]) -> SourceRef | None:
+    """The user statement that the loading thread was in for most of the waits, if it is not the loop itself."""
+    seen: Counter[tuple[str, int]] = Counter()
+    places: dict[tuple[str, int], SourceRef] = {}
+    loop = _line(facts, None, waits)
+    per_wait = max(1, SAMPLES // len(waits))
+    for start, end, tid, _ in waits:
+        for k in range(per_wait):
+            place = facts.context.attribution.host_line(tid, start + (end - start) * (k + 0.5) / per_wait)
+            if place is not None and (loop is None or (place.file, place.line) != (loop.file, loop.line)):
+                seen[place.file, place.line] += 1
+                places[place.file, place.line] = place
+    if not seen:
+        return None
+    key, count = seen.most_common(1)[0]
+    return places[key] if 2 * count >= per_wait * len(waits) else None

@@ -1,0 +1,156 @@
+"""``hidden-sync``: the host waits for the device inside the step.
+
+With an accelerator the cost is the device's gap until its queue refills (``blocking.py``), not the host's wait. On a
+CPU-only machine ``.item()`` waits for nothing: all that can be said is that it would on an accelerator, as a hint, with
+what it costs here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.blocking import Block, blocks
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import SourceRef
+
+PER_STEP = 0.5
+"""Occurrences a step. Less often is logging now and then, which is how it should be done."""
+SYNCING_OPS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
+SYNCING_TEXT = re.compile(
+    r"\.item\(|\.tolist\(|\.cpu\(|\.numpy\(|\bfloat\(|\bint\(|\bbool\(|\bprint\(|\bif\b|\bwhile\b|\bassert\b|\bnot\b|\band\b|\bor\b"
+    r"|f[\"']|\.format\(|log|append\("
+)
+"""What in a statement turns a tensor into a Python value. ``item`` ops also stem from samplers and optimizers, on tensors
+that live on the host for good: their user statement (the loop, ``opt.step()``) has none of these."""
+
+EXPLAINS = {
+    "aten::item": "takes a number from the device",
+    "aten::is_nonzero": "asks the device for a truth value",
+    "aten::nonzero": "needs the number of elements found, which only the device knows",
+    "aten::_to_copy": "copies a tensor to the host",
+    "aten::to": "copies a tensor to the host",
+    "aten::copy_": "copies a tensor to the host",
+    "aten::masked_select": "makes a tensor whose size only the device knows",
+    "aten::index": "indexes with a mask, whose size only the device knows",
+    "aten::unique": "makes a tensor whose size only the device knows",
+    "aten::_unique2": "makes a tensor whose size only the device knows",
+}
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    return _on_cpu(facts) if facts.on_cpu else _on_device(facts)
+
+
+def _on_device(facts: Facts) -> list[Candidate]:
+    groups: dict[tuple[str | None, int | None, str], list[Block]] = defaultdict(list)
+    for block in blocks(facts):
+        if block.direction == "HtoD":
+            continue  # pageable-copy speaks of those
+        key = (
+            block.at.file if block.at else None,
+            block.at.line if block.at else None,
+            block.op_name or block.call_name,
+        )
+        groups[key].append(block)
+    return [
+        _candidate(facts, group, what) for (_, _, what), group in groups.items() if len(group) >= PER_STEP * facts.n
+    ]
+
+
+def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
+    # What the loader waits for is the loader's, though it begins where a sync left the queue empty.
+    gap = spans.subtract(
+        spans.together(*(b.gap for b in group)), spans.together(facts.loader_spans, facts.compile_spans)
+    )
+    cost = spans.measure(gap) * facts.idle_scale
+    host, wait = sum(b.host_us for b in group), sum(b.wait_us for b in group)
+    explicit = group[0].op < 0
+    why = "synchronises explicitly" if explicit else EXPLAINS.get(what, "waits for the device")
+    text = (group[0].at.text or "").strip() if group[0].at else ""
+    return Candidate(
+        code="hidden-sync",
+        title="Explicit synchronisation in the step" if explicit else "The host waits for the device",
+        fact=f"{_quote(text, what)} {why}, {words.times(len(group) / facts.n)} {facts.per}: the host waits "
+        f"{words.time(facts.per_step(wait))}, and the device then idles {words.time(facts.per_step(cost))} until it has work again.",
+        advice=_advice(what, explicit),
+        at=group[0].at,
+        cost_us=cost,
+        saving_us=cost,
+        claims=gap,
+        noted=True,
+        evidence={
+            "op": what,
+            "count_per_step": len(group) / facts.n,
+            "host_us_per_step": facts.per_step(host),
+            "wait_us_per_step": facts.per_step(wait),
+            "device_gap_us_per_step": facts.per_step(spans.measure(gap)),
+            "wait_in": group[0].call_name,
+            "threshold_per_step": PER_STEP,
+        },
+    )
+
+
+def _on_cpu(facts: Facts) -> list[Candidate]:
+    groups: dict[tuple[str, int], list[tuple[int, SourceRef]]] = defaultdict(list)
+    seen: set[int] = set()
+    for row in facts.ops_named(*SYNCING_OPS):
+        top = facts.outermost(int(row))
+        at = facts.line_of_op(top)
+        if top in seen or at is None or not _turns_into_a_value(at) or _is_librarys(facts, top):
+            continue
+        seen.add(top)
+        groups[at.file, at.line].append((top, at))
+    found = []
+    for group in groups.values():
+        if len(group) < PER_STEP * facts.n:
+            continue
+        spent = sum(float(facts.trace.ops.dur[top]) for top, _ in group)
+        at = group[0][1]
+        found.append(
+            Candidate(
+                code="hidden-sync",
+                title="This would make an accelerator wait",
+                fact=f"{_quote((at.text or '').strip(), 'aten::item')} turns a tensor into a Python value, "
+                f"{words.times(len(group) / facts.n)} {facts.per}. On this CPU that costs {words.time(facts.per_step(spent))}; "
+                "on an accelerator the host would wait there for all queued work.",
+                at=at,
+                cost_us=spent,
+                noted=True,
+                hint=True,
+                evidence={
+                    "op": facts.op_name(group[0][0]),
+                    "count_per_step": len(group) / facts.n,
+                    "host_us_per_step": facts.per_step(spent),
+                    "threshold_per_step": PER_STEP,
+                    "measured_on": "cpu",
+                },
+            )
+        )
+    return found
+
+
+def _turns_into_a_value(at: SourceRef) -> bool:
+    return at.text is None or SYNCING_TEXT.search(at.text) is not None
+
+
+def _is_librarys(facts: Facts, op: int) -> bool:
+    """Optimizers and samplers read scalars that live on the host whatever the device."""
+    tid, start = int(facts.trace.ops.tid[op]), float(facts.trace.ops.start[op])
+    return facts.in_range(tid, start, "Optimizer.") or any(
+        s <= start < e and t == tid for s, e, t, _ in facts.loader_waits
+    )
+
+
+def _quote(text: str, fallback: str) -> str:
+    return f"`{text}`" if text and len(text) <= 80 else f"`{fallback}`"
+
+
+def _advice(what: str, explicit: bool) -> str:
+    if explicit:
+        return "Outside measurements nothing needs it: the next copy to the host waits by itself."
+    if what in ("aten::nonzero", "aten::masked_select", "aten::index", "aten::unique", "aten::_unique2"):
+        return "Keep the shape fixed (torch.where, a mask that is multiplied) so that the host need not know the size."
+    return "Keep the value on the device (add it up there) and read it every so many steps, or after the loop."

@@ -1,0 +1,70 @@
+"""``summary``: the first finding of every profile, the three things most worth doing or that there are none."""
+
+from __future__ import annotations
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import Finding
+
+WORTH_PCT = 1.0
+"""Gain below which a thing is not named among the three."""
+BUSY_PCT = 85.0
+"""Device busy share from which it is called the bottleneck: below, at least 15 % of the step is the host's
+(the threshold of TraceLens for idle time)."""
+
+
+def summarise(facts: Facts, findings: list[Finding]) -> Finding:
+    """One finding that speaks of all."""
+    worth = [f for f in findings if f.severity != "hint" and (f.step_gain_pct or 0.0) >= WORTH_PCT]
+    worth.sort(key=lambda f: -(f.step_gain_pct or 0.0))
+    idle = None if facts.on_cpu or not facts.recorded_us else 100.0 * spans.measure(facts.idle) / facts.recorded_us
+    evidence: dict[str, object] = {
+        "step_us": facts.step_us,
+        "steps": len(facts.steps) or None,
+        "window_idle_pct": idle,
+        "top": [{"code": f.code, "file": f.file, "line": f.line, "step_gain_pct": f.step_gain_pct} for f in worth[:3]],
+    }
+    if worth:
+        parts = [
+            f"{k}. {f.title}{_place(f)}: ~{words.time(f.saving_us or 0.0)} {facts.per}, ~{f.step_gain_pct:.0f} %"
+            for k, f in enumerate(worth[:3], 1)
+        ]
+        title, message = "Most worth doing", "; ".join(parts) + "."
+    else:
+        title, message = _nothing(facts, idle)
+    return Finding(
+        code="summary",
+        title=title,
+        severity="information",
+        message=message,
+        evidence=evidence,
+        doc="docs/findings/summary.md",
+    )
+
+
+def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
+    if idle is None:
+        return (
+            "Nothing to do here",
+            "No finding is worth a per cent of the step: the time goes into the program's own arithmetic.",
+        )
+    if not len(facts.device_rows):
+        return "No device work recorded", "The recording holds no kernel, so nothing can be said about the device."
+    if facts.stacks:
+        return (
+            "Nothing found",
+            f"No finding is worth a per cent of the step. Idle time ({words.percent(idle)}) is not judged: stacks were recorded.",
+        )
+    if idle > 100.0 - BUSY_PCT:
+        return (
+            "Nothing found",
+            f"The device idles {words.percent(idle)} of the step, and no single cause is worth a per cent of it.",
+        )
+    hot = [k for k in facts.document.kernels if k.bound in ("memory", "compute")]
+    peak = max((max(k.compute_pct or 0.0, k.memory_pct or 0.0) for k in hot[:1]), default=0.0)
+    near = ", near its peak" if peak >= 80.0 else ""
+    return "Nothing to do here", f"GPU bound{near}: nothing to do here."
+
+
+def _place(finding: Finding) -> str:
+    return f" ({finding.file.rsplit('/', 1)[-1]}:{finding.line})" if finding.file and finding.line else ""

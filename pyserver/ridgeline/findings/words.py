@@ -1,0 +1,27 @@
+"""How findings write quantities: short, with a unit, never more digits than were measured."""
+
+from __future__ import annotations
+
+
+def time(us: float) -> str:
+    """``1.5 ms``, ``84 µs``."""
+    if us >= 1e6:
+        return f"{us / 1e6:.3g} s"
+    return f"{us / 1e3:.3g} ms" if us >= 1000 else f"{us:.3g} µs"
+
+
+def size(count: float) -> str:
+    """``33.6 MB``: decimal, as bandwidths are."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def percent(share: float) -> str:
+    return f"{share:.1f} %" if share < 10 else f"{share:.0f} %"
+
+
+def times(count: float) -> str:
+    """``once``, ``3 times``, ``0.5 times``."""
+    return "once" if abs(count - 1) < 0.05 else f"{count:.3g} times"

@@ -1,0 +1,94 @@
+"""data-loading: the wait, its line, its edge, and what a full queue hides."""
+
+from __future__ import annotations
+
+import pytest
+from builders import TraceBuilder, unix_ns
+
+from ridgeline.findings import find
+from ridgeline.findings.rules.data_loading import SHARE_PCT
+from ridgeline.profile import Finding
+from ridgeline.sidecar import Interval, LoaderInfo, Sidecar
+
+WAIT = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def _only(findings: list[Finding], code: str) -> list[Finding]:
+    return [f for f in findings if f.code == code]
+
+
+def _loop(wait: float, *, steps: int = 4, step: float = 1000.0) -> TraceBuilder:
+    """A CPU loop whose every step begins with a wait for the loader."""
+    b = TraceBuilder()
+    for k in range(steps):
+        t = k * step
+        b.step(t, step)
+        b.line(t, t + step, "train.py", 20, "loss = model(x)")
+        b.line(t, t + wait, "train.py", 18, "for x in loader:")
+        if wait:
+            b.range(WAIT, t, wait)
+        b.op("aten::addmm", t + wait + 1, step - wait - 2)
+    return b
+
+
+def test_on_a_cpu_the_wait_is_the_cost_and_stands_on_the_for_line() -> None:
+    finding = _only(find(_loop(400.0).context()), "data-loading")[0]
+    assert (finding.file, finding.line) == ("train.py", 18)
+    assert finding.time_us == pytest.approx(400.0)
+    assert finding.evidence["wait_share_pct"] == pytest.approx(40.0)
+    assert finding.evidence["num_workers"] == 0
+    assert finding.severity == "information"
+    assert finding.saving_us is not None
+    assert 0 < finding.saving_us <= finding.saving_bound_us <= 400.0
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(SHARE_PCT * 10 - 1, 0), (SHARE_PCT * 10 + 1, 1)])
+def test_at_the_edge(wait: float, expected: int) -> None:
+    assert len(_only(find(_loop(wait).context()), "data-loading")) == expected
+
+
+def test_the_sidecar_knows_the_loader() -> None:
+    b = _loop(0.0)
+    loader = LoaderInfo(
+        num_workers=2,
+        pin_memory=False,
+        file="data.py",
+        line=7,
+        waits=[Interval(start_ns=unix_ns(1000.0 * k), end_ns=unix_ns(1000.0 * k + 300)) for k in range(4)],
+    )
+    finding = _only(find(b.context(sidecar=Sidecar(loaders=[loader]))), "data-loading")[0]
+    assert (finding.file, finding.line) == ("data.py", 7)
+    assert finding.evidence["num_workers"] == 2
+    assert finding.evidence["wait_us_per_step"] == pytest.approx(300.0)
+
+
+def test_the_statement_of_the_dataset_that_takes_the_time_is_related() -> None:
+    b = _loop(400.0)
+    for k in range(4):
+        b.line(1000.0 * k + 10, 1000.0 * k + 390, "data.py", 44, "image = decode(path)")
+    finding = _only(find(b.context()), "data-loading")[0]
+    assert finding.evidence["related"] == [{"file": "data.py", "line": 44, "text": "most of the waiting is here"}]
+    assert "data.py:44" in finding.message
+
+
+def test_a_wait_that_a_full_queue_hides_costs_nothing() -> None:
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.range(WAIT, t + 100, 400)
+        b.kernel("gemm", t, 1000.0, launched=t - 10)
+    assert not _only(find(b.context()), "data-loading")
+
+
+def test_on_a_device_the_cost_is_the_idle_part() -> None:
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.range(WAIT, t, 500)
+        b.kernel("gemm", t, 200.0, launched=t - 10)  # still running when the wait begins
+        b.kernel("gemm", t + 520, 480.0, launched=t + 510)
+    finding = _only(find(b.context()), "data-loading")[0]
+    assert finding.time_us == pytest.approx(300.0)
+    assert finding.evidence["wait_us_per_step"] == pytest.approx(500.0)
