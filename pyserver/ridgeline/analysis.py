@@ -7,7 +7,6 @@ that the language server starts.
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -301,7 +300,7 @@ def _explain_quality(document: ProfileDocument, attribution: Attribution, record
 
 def publish(document: ProfileDocument, run_dir: Path) -> None:
     """Write ``profile.json`` and the per-file index; a reader that sees the former sees a finished run."""
-    index.build(json.loads(profile_io.to_json(document)), run_dir)
+    index.build(run_dir, profile_io.to_json(document))
     profile_io.write(document, run_dir / "profile.json")
 
 

@@ -2,8 +2,8 @@
 
 ``build(run_folder)`` reads ``profile.json`` and writes ``index/`` beside it: ``manifest.json`` (what the run was and which
 files it names), ``hot.json`` (the hottest kernels and lines, and the findings) and one small file for each source file with
-everything that is shown in it. The folder is derived and may be deleted at any time; readers compare the size and time
-stamp of ``profile.json`` in the manifest and rebuild it. Standard library only: analysis calls it after it has written
+everything that is shown in it. The folder is derived and may be deleted at any time; readers compare the size and a
+digest of ``profile.json`` with the manifest and rebuild it. Standard library only: analysis calls it just before it publishes
 the document, and the language server (in a child process) where it is missing.
 
 Numbers are copied, not recomputed, except the sums over functions and the bound of a line, which are views over several
@@ -12,6 +12,7 @@ kernels: a line is ``memory`` (or ``compute``, ``latency``) where at least 80 % 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -25,6 +26,9 @@ MANIFEST = "manifest.json"
 HOT = "hot.json"
 PROFILE = "profile.json"
 
+_END = 1 << 16
+"""Bytes at either end of a document that its stamp covers."""
+
 Json = dict[str, Any]
 
 
@@ -36,9 +40,19 @@ class IndexUnreadable(Exception):
 
 
 def stamp(profile: Path) -> Json:
-    """What identifies one state of a profile document: size in bytes and modification time in nanoseconds."""
-    status = profile.stat()
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+    """What identifies one state of a document without reading it all: its size and a digest of its two ends.
+
+    The first bytes hold the run's times and the last ones its findings. Raises ``OSError``.
+    """
+    with profile.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        first = stream.read(_END)
+        stream.seek(max(size - _END, 0))
+        return _stamp(size, first, stream.read(_END))
+
+
+def _stamp(size: int, first: bytes, last: bytes) -> Json:
+    return {"size": size, "digest": hashlib.sha256(first + last).hexdigest()}
 
 
 def read_manifest(run_folder: Path) -> Json | None:
@@ -80,15 +94,16 @@ def snapshot_text(run_folder: Path, entry: Mapping[str, Any]) -> str | None:
         return None
 
 
-def build(run_folder: Path) -> Json:
-    """Writes the index of a finished run and returns its manifest. Raises :class:`IndexUnreadable`.
+def build(run_folder: Path, data: bytes | None = None) -> Json:
+    """Writes the index of a run and returns its manifest. Raises :class:`IndexUnreadable` and ``OSError``.
 
-    The folder appears at once (written beside, then renamed), so that a reader never sees half of it.
+    ``data`` is the document as it is (or is about to be) written to ``profile.json``; without it that file is read. The
+    folder appears at once (written beside, then renamed), so that a reader never sees half of it.
     """
     profile = run_folder / PROFILE
     try:
-        mark = stamp(profile)
-        document = json.loads(profile.read_bytes())
+        data = profile.read_bytes() if data is None else data
+        document = json.loads(data)
     except (OSError, ValueError) as error:
         raise IndexUnreadable(f"{profile}: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != 1:
@@ -97,7 +112,7 @@ def build(run_folder: Path) -> Json:
     from ridgeline.index.parts import index_document
 
     manifest, parts = index_document(document, run_folder)
-    manifest["profile"] = mark
+    manifest["profile"] = _stamp(len(data), data[:_END], data[max(len(data) - _END, 0) :])
     temporary = run_folder / f".{FOLDER}-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
