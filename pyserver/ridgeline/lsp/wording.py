@@ -1,0 +1,118 @@
+"""Numbers and sentences of the editor views, in one place so that lens, hint, hover, tree and symbols agree.
+
+Times are per step where steps are known (``4.13 ms/step``), else totals of the window (``41.3 ms``). Estimated values
+carry ``~``. Markdown from a profile is escaped: names and messages may come from a trace of anybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from ridgeline.units import duration, percent
+
+Json = Mapping[str, Any]
+MAX_NAME = 60
+
+
+def time_of(us: float | None, steps: int | None) -> str:
+    """``4.13 ms/step``, or ``41.3 ms`` without steps."""
+    if us is None:
+        return "-"
+    return f"{duration(us / steps)}/step" if steps else duration(us)
+
+
+def share_of(item: Json) -> tuple[float | None, str]:
+    """The share that views lead with, in percent, and of what: of the step where it is known, else of the device's time."""
+    if item.get("step_share_pct") is not None:
+        return float(item["step_share_pct"]), "of step"
+    if item.get("share_pct") is not None:
+        return float(item["share_pct"]), "of device time"
+    return None, ""
+
+
+def share_words(item: Json) -> str:
+    value, of = share_of(item)
+    return f"{percent(value)} {of}" if value is not None else ""
+
+
+def bound_words(item: Json) -> str:
+    """``~memory bound``, ``mixed``, ``latency bound``; empty when it is not known. Works for rows and kernels."""
+    bound = item.get("bound")
+    if bound in (None, "unknown"):
+        return ""
+    estimated = item["estimated"] if "estimated" in item else item.get("bound_source") != "counters"
+    mark = "~" if estimated else ""
+    return f"{mark}mixed" if bound == "mixed" else f"{mark}{bound} bound"
+
+
+def shared_words(lines: Sequence[int]) -> str:
+    """``shared with L42–43, L50`` from one-based line numbers."""
+    runs: list[list[int]] = []
+    for line in sorted(set(lines)):
+        if runs and line == runs[-1][1] + 1:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    if not runs:
+        return ""
+    names = [f"L{first}" if first == last else f"L{first}–{last}" for first, last in runs[:4]]
+    return "shared with " + ", ".join(names) + (" …" if len(runs) > 4 else "")
+
+
+def joined(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
+
+
+def tuned_words(tuned: Json | None) -> str:
+    """``1.30× with another configuration`` if verified, ``~1.3× predicted`` if not; empty without a gain."""
+    if not tuned or not tuned.get("speedup") or tuned["speedup"] <= 1.0:
+        return ""
+    if tuned.get("status") == "verified":
+        return f"autotune: {tuned['speedup']:.2f}× verified"
+    return f"autotune: ~{tuned['speedup']:.1f}× predicted" if tuned.get("status") == "candidate" else ""
+
+
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+
+
+def clean_name(name: str, limit: int = MAX_NAME) -> str:
+    """A kernel's or frame's name on one line: without memory addresses, shortened in the middle."""
+    name = _ADDRESS.sub("0x…", " ".join(name.split()))
+    if len(name) <= limit:
+        return name
+    keep = limit - 1
+    return name[: keep - keep // 3] + "…" + name[len(name) - keep // 3 :]
+
+
+def escape(text: str, limit: int = 400) -> str:
+    """Text as markdown shows it literally, on one line."""
+    text = " ".join(text.split())
+    return _SPECIAL.sub(r"\\\1", text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def code(text: str, limit: int = MAX_NAME) -> str:
+    """Inline code; a backtick cannot end it early."""
+    return "`" + clean_name(text, limit).replace("`", "'") + "`"
+
+
+def base(path: str) -> str:
+    return PurePath(path.replace("\\", "/")).name
+
+
+def kernel_line(kernel: Json, steps: int | None) -> str:
+    """Description of a kernel: ``2.10 ms/step · 8.1 % of step · ~memory bound``."""
+    return joined(time_of(kernel.get("total_us"), steps), share_words(kernel), bound_words(kernel))
+
+
+def achieved_words(kernel: Json) -> str:
+    """What the bound rests on: ``84 % of memory bandwidth``, ``61 % of compute peak``."""
+    mark = "" if kernel.get("bound_source") == "counters" else "~"
+    if kernel.get("bound") == "memory" and kernel.get("memory_pct") is not None:
+        return f"{mark}{percent(kernel['memory_pct'])} of memory bandwidth"
+    if kernel.get("bound") == "compute" and kernel.get("compute_pct") is not None:
+        return f"{mark}{percent(kernel['compute_pct'])} of compute peak"
+    return ""
