@@ -1,0 +1,104 @@
+// The client: what LSP has no word for. It finds the interpreter, owns the server's life, and draws what the server says.
+import * as vscode from "vscode";
+import type { LanguageClient } from "vscode-languageclient/node";
+import { AnalysisEnvironment } from "./analysisEnvironment";
+import { HeatMap } from "./heat";
+import { Interpreters } from "./interpreter";
+import { Navigation } from "./navigation";
+import { Profiler } from "./profile";
+import type { Annotations, Output, ProfileChanged, Progress, Tree, TreeItem } from "./protocol";
+import { Server } from "./server";
+import { Status } from "./status";
+import { debugInfo, selectInterpreter, toggleAnnotations } from "./support";
+import { chooseTarget } from "./targets";
+import { HotTree } from "./tree";
+
+let server: Server | undefined;
+
+export function activate(context: vscode.ExtensionContext): void {
+  const log = vscode.window.createOutputChannel("Ridgeline", { log: true });
+  const output = vscode.window.createOutputChannel("Ridgeline: Program Output");
+  const storage = context.globalStorageUri.fsPath;
+  const interpreters = new Interpreters(storage);
+  const analysis = new AnalysisEnvironment(storage, context.asAbsolutePath("bundled/requirements-analysis.txt"), log);
+  const ours = new Server(context, interpreters, log, (client) => wire(client));
+  server = ours;
+  const status = new Status(ours, interpreters);
+  const profiler = new Profiler(ours, interpreters, analysis, status, output);
+  const heat = new HeatMap(context, ours);
+  const tree = new HotTree(ours);
+  const navigation = new Navigation(ours);
+
+  const wire = (client: LanguageClient) => [
+    client.onNotification("ridgeline/progress", (progress: Progress) => profiler.onProgress(progress)),
+    client.onNotification("ridgeline/output", (text: Output) => profiler.onOutput(text)),
+    client.onNotification("ridgeline/annotations", (annotations: Annotations) => heat.show(annotations)),
+    client.onNotification("ridgeline/tree", (next: Tree) => tree.receive(next)),
+    client.onNotification("ridgeline/profileChanged", ({ run }: ProfileChanged) =>
+      log.info(`Results of run ${run?.id ?? "none"} are shown`),
+    ),
+  ];
+
+  const profileFile = async (target?: vscode.Uri | { uri: string }) => {
+    const named = target instanceof vscode.Uri ? target : target && vscode.Uri.parse(target.uri);
+    const uri = named ?? vscode.window.activeTextEditor?.document.uri;
+    if (uri?.scheme === "file") await profiler.profile(uri, { uri: uri.toString() });
+    else vscode.window.showInformationMessage("Open a Python file that is saved on disk, then profile it.");
+  };
+  const profileWith = async () => {
+    const editor = vscode.window.activeTextEditor;
+    const params = editor && (await chooseTarget(editor.document, editor.selection.active.line));
+    if (params) await profiler.profile(vscode.Uri.parse(params.uri as string), params);
+  };
+  const restart = async () => {
+    interpreters.refresh();
+    await ours.restart();
+  };
+  const commands: Record<string, (...args: never[]) => unknown> = {
+    profileFile,
+    profileWith,
+    restart,
+    cancel: () => profiler.cancel(),
+    goToLocations: navigation.goToLocations.bind(navigation),
+    openKernel: (node?: TreeItem) => navigation.openKernel(node),
+    openTrace: (target?: { run?: string; kernel?: string | null }) => navigation.openTrace(target),
+    showTree: () => vscode.commands.executeCommand("ridgeline.hot.focus"),
+    toggleAnnotations,
+    clear: () => vscode.commands.executeCommand("ridgeline.server.clear", {}),
+    selectInterpreter: () => selectInterpreter(interpreters),
+    rebuildAnalysis: () => analysis.remove(),
+    debugInfo: () => debugInfo(context, ours, interpreters),
+    showOutput: () => profiler.show(),
+    showLog: () => log.show(true),
+    "tree.sort": () => tree.pickSort(),
+    "tree.filter": () => tree.askFilter(),
+    "tree.copyName": (node: TreeItem) => vscode.env.clipboard.writeText(node.label),
+  };
+  for (const [name, command] of Object.entries(commands)) {
+    context.subscriptions.push(vscode.commands.registerCommand(`ridgeline.${name}`, command));
+  }
+  context.subscriptions.push(
+    log,
+    output,
+    interpreters,
+    ours,
+    status,
+    profiler,
+    heat,
+    tree,
+    interpreters.onDidChange(() => ours.follow().catch(() => undefined)),
+    ours.onDidChangeState((state) => {
+      if (state === "ready") Promise.all([tree.refresh(), heat.ask(vscode.window.visibleTextEditors)]);
+      else if (state === "failed" || state === "stopped") heat.clear();
+    }),
+    vscode.workspace.onDidGrantWorkspaceTrust(() =>
+      ours.running?.sendNotification("ridgeline/trust", { trusted: true }),
+    ),
+  );
+  // In the background: neither opening a file nor activation waits for Python. A failure stands in the status item.
+  ours.start().catch(() => undefined);
+}
+
+export async function deactivate(): Promise<void> {
+  await server?.stop();
+}

@@ -1,0 +1,171 @@
+// Profile This File: one click to feedback, progress with Cancel, and at the end a result or a cause with a button.
+import * as vscode from "vscode";
+import { LSPErrorCodes, ResponseError } from "vscode-languageclient/node";
+import type { AnalysisEnvironment } from "./analysisEnvironment";
+import type { Interpreters } from "./interpreter";
+import type { Output, ProfileParams, ProfileResult, Progress } from "./protocol";
+import type { Server } from "./server";
+import type { Status } from "./status";
+
+interface Running {
+  name: string;
+  token: vscode.CancellationTokenSource;
+  done: Promise<void>;
+}
+
+export class Profiler implements vscode.Disposable {
+  private running: Running | undefined;
+  private report: ((message: string) => void) | undefined;
+
+  constructor(
+    private readonly server: Server,
+    private readonly interpreters: Interpreters,
+    private readonly analysis: AnalysisEnvironment,
+    private readonly status: Status,
+    private readonly output: vscode.OutputChannel,
+  ) {}
+
+  /** Runs `params` and shows what came of it. `uri` says which document the run is about. */
+  async profile(uri: vscode.Uri, params: ProfileParams): Promise<void> {
+    if (!vscode.workspace.isTrusted) return askForTrust();
+    if (this.running && !(await this.replace(this.running))) return;
+    const name = params.module ?? vscode.workspace.asRelativePath(uri);
+    const token = new vscode.CancellationTokenSource();
+    const done = this.withProgress(name, uri, params, token).finally(() => {
+      this.running = undefined;
+      this.report = undefined;
+      this.status.showRun(null);
+      token.dispose();
+    });
+    this.running = { name, token, done };
+    return done;
+  }
+
+  cancel(): void {
+    this.running?.token.cancel();
+  }
+
+  onProgress(progress: Progress): void {
+    if (progress.state !== "running") return;
+    const count =
+      progress.step !== null && progress.steps !== null ? `step ${progress.step} of ${progress.steps}` : null;
+    const elapsed = progress.elapsedSeconds === null ? null : `${Math.round(progress.elapsedSeconds)} s`;
+    this.report?.([progress.message || progress.phase, count, elapsed].filter(Boolean).join(" · "));
+  }
+
+  onOutput(output: Output): void {
+    this.output.append(output.text);
+  }
+
+  private withProgress(name: string, uri: vscode.Uri, params: ProfileParams, source: vscode.CancellationTokenSource) {
+    const title = `Profiling ${name}`;
+    this.status.showRun(title);
+    const options = { location: vscode.ProgressLocation.Notification, title, cancellable: true };
+    return Promise.resolve(
+      vscode.window.withProgress(options, async (progress, cancelled) => {
+        cancelled.onCancellationRequested(() => source.cancel());
+        this.report = (message) => {
+          progress.report({ message });
+          this.status.showRun(`${title}: ${message}`);
+        };
+        try {
+          return await this.run(name, uri, params, source.token);
+        } catch (error) {
+          return this.explain(error, source.token);
+        }
+      }),
+    ).then((after) => void after?.());
+  }
+
+  /** The steps of a run. What is returned is shown when the progress is gone. */
+  private async run(name: string, uri: vscode.Uri, params: ProfileParams, token: vscode.CancellationToken) {
+    const open = vscode.workspace.textDocuments.find((document) => document.uri.toString() === uri.toString());
+    // What runs is the file, so the numbers must belong to what the editor shows.
+    if (open?.isDirty && !(await open.save())) throw new Error(`${name} could not be saved, so it was not run.`);
+    this.report?.("looking for the interpreter");
+    const interpreter = await this.interpreters.resolve(uri);
+    if (interpreter.problem)
+      return () => ask(interpreter.problem as string, { "Select Interpreter": "ridgeline.selectInterpreter" });
+    const report = (message: string) => this.report?.(message);
+    const analysisPython = await this.analysis.python(interpreter, uri, report, token);
+    this.report?.("starting");
+    const client = await this.server.start();
+    if (token.isCancellationRequested) throw new vscode.CancellationError();
+    this.output.clear();
+    this.output.appendLine(
+      `${interpreter.path} ${params.module ? `-m ${params.module}` : name} ${(params.args ?? []).join(" ")}`,
+    );
+    if (this.shows("always")) this.show();
+    const wanted = { python: interpreter.path, analysisPython, ...params };
+    const result = await client.sendRequest<ProfileResult>("ridgeline/profile", wanted, token);
+    return () => this.conclude(name, result);
+  }
+
+  private conclude(name: string, result: ProfileResult): void {
+    if (result.state === "done" && !result.cause) {
+      vscode.window.setStatusBarMessage(`$(check) Ridgeline: ${result.message}`, 15_000);
+      return;
+    }
+    if (result.state === "cancelled") return;
+    if (this.shows("onFailure")) this.show();
+    const cause = result.cause;
+    const text = cause ? [cause.message, cause.hint].filter(Boolean).join(" ") : result.message || `${name} failed.`;
+    const actions = new Map((cause?.actions ?? []).map((action) => [action.title, action]));
+    const show = result.state === "done" ? vscode.window.showWarningMessage : vscode.window.showErrorMessage;
+    show(text, ...actions.keys(), "Show Output").then((picked) => {
+      const action = actions.get(picked ?? "");
+      if (action) vscode.commands.executeCommand(action.command, ...(action.arguments ?? []));
+      else if (picked) this.show();
+    });
+  }
+
+  private explain(error: unknown, token: vscode.CancellationToken): (() => void) | undefined {
+    if (token.isCancellationRequested || error instanceof vscode.CancellationError) {
+      return () =>
+        vscode.window.setStatusBarMessage("$(circle-slash) Ridgeline: cancelled, nothing is left running", 8_000);
+    }
+    const refused =
+      error instanceof ResponseError && error.code === LSPErrorCodes.RequestFailed ? error.data?.code : null;
+    if (refused === "already-running")
+      return () => ask((error as Error).message, { "Cancel That Run": "ridgeline.server.cancel" });
+    return () =>
+      ask((error as Error).message, { "Show Log": "ridgeline.showLog", "Restart Server": "ridgeline.restart" });
+  }
+
+  /** A second click while something runs: true when the first run was stopped to make room. */
+  private async replace(running: Running): Promise<boolean> {
+    const restart = "Cancel and Run Again";
+    const text = `Ridgeline is profiling ${running.name}. One run at a time keeps the numbers honest.`;
+    const picked = await vscode.window.showWarningMessage(text, restart, "Show Output");
+    if (picked === "Show Output") this.show();
+    if (picked !== restart) return false;
+    running.token.cancel();
+    await running.done;
+    return true;
+  }
+
+  private shows(when: "always" | "onFailure"): boolean {
+    const setting = vscode.workspace.getConfiguration("ridgeline.run").get<string>("showOutput");
+    return setting === when || (when === "onFailure" && setting === "always");
+  }
+
+  show(): void {
+    this.output.show(true);
+  }
+
+  dispose(): void {
+    this.cancel();
+  }
+}
+
+async function askForTrust(): Promise<void> {
+  const text = "Profiling runs your program, and this workspace is not trusted.";
+  await ask(text, { "Manage Workspace Trust": "workbench.trust.manage" });
+}
+
+/** An error with buttons, each of which runs a command. */
+export async function ask(text: string, buttons: Record<string, string>): Promise<void> {
+  const picked = await vscode.window.showErrorMessage(text, ...Object.keys(buttons));
+  const command = picked && buttons[picked];
+  if (command) await vscode.commands.executeCommand(command);
+}

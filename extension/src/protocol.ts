@@ -1,0 +1,137 @@
+// What the server and this client say to each other beyond LSP: the client's half of docs/protocol.md.
+import type { Location } from "vscode-languageclient/node";
+
+export interface RunInfo {
+  id: string;
+  folder: string;
+  target: string;
+  created: string;
+  device: string | null;
+  steps: number | null;
+  stepUs: number | null;
+  trace: string | null;
+}
+
+export interface ProfileParams {
+  uri?: string;
+  module?: string;
+  args?: string[];
+  cwd?: string;
+  env?: Record<string, string>;
+  envFile?: string;
+  python?: string;
+  analysisPython?: string;
+}
+
+export interface Action {
+  title: string;
+  command: string;
+  arguments?: unknown[];
+}
+
+export interface Cause {
+  code: string;
+  message: string;
+  hint?: string | null;
+  actions?: Action[];
+}
+
+export interface ProfileResult {
+  state: "done" | "failed" | "cancelled";
+  run: RunInfo | null;
+  exitStatus: number | null;
+  message: string;
+  cause: Cause | null;
+  log: string | null;
+}
+
+export interface Progress {
+  state: "running" | "done" | "failed" | "cancelled";
+  phase: string;
+  message: string | null;
+  step: number | null;
+  steps: number | null;
+  elapsedSeconds: number | null;
+  percentage: number | null;
+}
+
+export interface Output {
+  stream: "stdout" | "stderr";
+  text: string;
+}
+
+export interface ProfileChanged {
+  reason: string;
+  run: RunInfo | null;
+  uris: string[];
+}
+
+export interface HeatLine {
+  line: number;
+  bucket: number;
+  text: string;
+  stale: boolean;
+}
+
+export interface Annotations {
+  uri: string;
+  version: number | null;
+  run: string | null;
+  state: "none" | "fresh" | "edited" | "other-version";
+  lines: HeatLine[];
+}
+
+export interface TreeItem {
+  id: string;
+  label: string;
+  description: string;
+  tooltip: string;
+  icon: string;
+  contextValue: "kernel" | "line" | "finding";
+  location: Location | null;
+  kernel: string | null;
+  file: string | null;
+}
+
+export interface TreeGroup {
+  id: "kernels" | "lines" | "findings";
+  label: string;
+  description: string;
+  items: TreeItem[];
+}
+
+export interface Tree {
+  run: RunInfo | null;
+  note: string | null;
+  groups: TreeGroup[];
+}
+
+export interface OpenTrace {
+  path: string;
+  url: string | null;
+}
+
+export interface HotKernel {
+  id: string;
+  name: string;
+  category: string;
+  stepUs: number | null;
+  stepSharePct: number | null;
+  generated: Location[];
+}
+
+/** Commands of this client that the server may name in lenses, hovers and actions. */
+export const CLIENT_COMMANDS = ["ridgeline.goToLocations", "ridgeline.profileFile", "ridgeline.openTrace"] as const;
+
+/** Commands of the server that may stand behind links in hovers. */
+export const SERVER_COMMANDS = [
+  "profile",
+  "cancel",
+  "openTrace",
+  "benchmark",
+  "verifyAutotune",
+  "clear",
+  "show",
+  "mute",
+  "selectRun",
+].map((name) => `ridgeline.server.${name}`);
