@@ -1,0 +1,225 @@
+"""The commands and their options. Each body stands in a module of its own, imported when the command runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ridgeline import __version__
+from ridgeline.cli_common import FAILED, INTERRUPTED, CommandError, say
+
+# Newer versions of typer carry click inside, older ones depend on it: its base class by way of one that both export.
+ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="ridgeline",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+Format = Annotated[str, typer.Option("--format", help="text or json.", metavar="text|json")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to a file.", dir_okay=False)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
+Python = Annotated[str | None, typer.Option("--python", help="Interpreter for the program (the one that has torch).")]
+Cwd = Annotated[Path | None, typer.Option("--cwd", help="Folder to run in.")]
+Env = Annotated[
+    list[str] | None, typer.Option("--env", help="Environment variable for the program; repeatable.", metavar="K=V")
+]
+RunDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--run-dir", help="Folder to keep runs in (also RIDGELINE_RUN_DIR); default: the user's state folder."
+    ),
+]
+
+
+@app.callback(invoke_without_command=True)
+def ridgeline(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Kernel timings on your source lines."""
+    if version:
+        print(f"ridgeline {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def profile(
+    target: Annotated[str, typer.Argument(help="A script, or a module with -m.", metavar="TARGET")],
+    args: Annotated[
+        list[str] | None, typer.Argument(help="The program's own arguments, after --.", metavar="[-- ARGS...]")
+    ] = None,
+    module: Annotated[bool, typer.Option("-m", "--module", help="TARGET is a module, as for python -m.")] = False,
+    steps: Annotated[int | None, typer.Option(help="Steps to record (default: what a spread needs).")] = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="Steps to leave out first (default: until they are steady).")
+    ] = None,
+    after: Annotated[
+        float | None,
+        typer.Option(help="Open the window after so many seconds (servers, long jobs).", metavar="SECONDS"),
+    ] = None,
+    then: Annotated[
+        str, typer.Option(help="Once the result is there, the program goes on or is stopped.", metavar="continue|stop")
+    ] = "continue",
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Device to record.")] = "auto",
+    stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks as well (slower).")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Record allocations as well.")] = False,
+    lengths: Annotated[bool, typer.Option("--lengths", help="Sample real sequence lengths, for padding.")] = False,
+    no_lines: Annotated[bool, typer.Option("--no-lines", help="Do not follow the program's lines.")] = False,
+    python: Python = None,
+    cwd: Cwd = None,
+    env: Env = None,
+    run_dir: RunDir = None,
+    format: Format = "text",
+    output: Output = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a program unchanged and show where its device time goes, line by line."""
+    from ridgeline.cli_profile import Request, run
+
+    request = Request(
+        target=target,
+        args=args or [],
+        module=module,
+        steps=steps,
+        warmup=warmup,
+        after=after,
+        then=then,
+        device=device,
+        stacks=stacks,
+        memory=memory,
+        lengths=lengths,
+        lines=not no_lines,
+        python=python,
+        cwd=cwd,
+        env=env or [],
+        run_dir=run_dir,
+        format=format,
+        output=output,
+        quiet=quiet,
+    )
+    raise typer.Exit(run(request))
+
+
+@app.command()
+def analyze(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="A trace (.json, .json.gz), a run folder, or several ranks' traces.", metavar="PATH..."),
+    ],
+    generated: Annotated[
+        Path | None, typer.Option(help="Where the generated modules are, if not where the trace says.")
+    ] = None,
+    provenance: Annotated[
+        Path | None, typer.Option(help="A TORCH_TRACE folder or log recorded with the trace.")
+    ] = None,
+    source_root: Annotated[
+        list[str] | None, typer.Option(help="Where a recorded folder lies here; repeatable.", metavar="OLD=NEW")
+    ] = None,
+    select_steps: Annotated[
+        str | None, typer.Option(help="Only these steps, from A up to but not including B.", metavar="A:B")
+    ] = None,
+    format: Format = "text",
+    output: Output = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show a trace that was recorded anywhere."""
+    from ridgeline.cli_analyze import run
+
+    run(
+        paths,
+        generated=generated,
+        provenance=provenance,
+        source_root=source_root or [],
+        select_steps=select_steps,
+        format=format,
+        output=output,
+        quiet=quiet,
+    )
+
+
+@app.command()
+def doctor(
+    python: Python = None, cwd: Cwd = None, format: Format = "text", output: Output = None, run_dir: RunDir = None
+) -> None:
+    """What is installed, what will work here, and how to mend what will not."""
+    from ridgeline.cli_doctor import run
+
+    raise typer.Exit(run(python=python, cwd=cwd, format=format, output=output, run_dir=run_dir))
+
+
+@app.command()
+def time(
+    statement: Annotated[str, typer.Argument(help="A Python expression or statement.", metavar="STATEMENT")],
+    setup: Annotated[str, typer.Option(help="Run once before.", metavar="CODE")] = "pass",
+    threads: Annotated[int, typer.Option(help="torch's threads within an operation.", min=1)] = 1,
+    min_run_time: Annotated[float, typer.Option(help="Seconds to measure for.", min=0.01)] = 1.0,
+    python: Python = None,
+    cwd: Cwd = None,
+    env: Env = None,
+    format: Format = "text",
+    output: Output = None,
+) -> None:
+    """Time one expression with torch.utils.benchmark in the program's interpreter."""
+    from ridgeline.cli_time import run
+
+    run(
+        statement,
+        setup=setup,
+        threads=threads,
+        min_run_time=min_run_time,
+        python=python,
+        cwd=cwd,
+        env=env or [],
+        format=format,
+        output=output,
+    )
+
+
+@app.command()
+def lsp() -> None:
+    """The language server on standard input and output."""
+    raise CommandError("lsp takes its place right after the name: ridgeline lsp")
+
+
+def run() -> int:
+    """Runs the command line of ``sys.argv``; the exit status."""
+    try:
+        result = app(standalone_mode=False)
+    except CommandError as error:
+        say(str(error))
+        return error.status
+    except typer.Abort:
+        return INTERRUPTED
+    except ClickException as error:
+        return _usage(error)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has seen enough; keep Python from complaining about the flush at exit.
+        sys.stdout = None
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a message and 125, as CONTRACT says
+        import traceback
+
+        traceback.print_exc()
+        say(f"failed itself: {type(error).__name__}: {error}")
+        return FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: Any) -> int:
+    """One line for a wrong command line; help where no command was given at all."""
+    message = error.format_message()
+    if "Usage:" in message:
+        print(message)
+    elif type(error).__name__ == "NoSuchOption":
+        say(f"{message.rstrip('.')}; the program's own options go after --")
+    else:
+        say(f"{message.rstrip('.')}; see ridgeline --help")
+    return int(error.exit_code)

@@ -1,0 +1,116 @@
+"""Why a run left no profile, in a person's words: a code for buttons, one line, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ridgeline.runs import processes
+from ridgeline.runs.progress import Progress
+from ridgeline.runs.spec import RunSpec
+
+_LITTLE_SPACE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    code: str
+    """no-torch, wrong-interpreter, module-missing, script-failed, out-of-memory, disk-full, killed, nothing-recorded,
+    start-failed, agent-failed, analysis-failed, cancelled, supervisor-lost."""
+    message: str
+    hint: str | None = None
+
+    def as_dict(self) -> dict[str, str | None]:
+        return asdict(self)
+
+    def line(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+def has_torch(python: str, cwd: str, env: dict[str, str]) -> bool | None:
+    """Whether this interpreter finds torch, without importing it; ``None`` when it does not run at all."""
+    question = "import importlib.util as u; print(u.find_spec('torch') is not None)"
+    answer = processes.probe([python, "-c", question], cwd=cwd, env=env)
+    return None if answer is None else answer.strip() == "True"
+
+
+def of_program(
+    spec: RunSpec,
+    run_dir: Path,
+    env: dict[str, str],
+    *,
+    returncode: int,
+    last: Progress | None,
+    errors: str,
+) -> Cause:
+    """Why the program left no recorded window. ``errors`` is the end of its standard error, where we saw it."""
+    said = " ".join(part for part in (errors, last.message if last and last.message else "") if part)
+    if "No space left on device" in said or shutil.disk_usage(run_dir).free < _LITTLE_SPACE:
+        return Cause(
+            "disk-full", f"no space left on the disk of {run_dir}", "free some, or choose another place with --run-dir"
+        )
+    torch = has_torch(spec.python, spec.cwd, env)
+    if torch is None:
+        return Cause("wrong-interpreter", f"{spec.python} does not run Python code", "choose another with --python")
+    if not torch:
+        return Cause(
+            "no-torch",
+            f"{spec.python} has no torch",
+            f"choose another interpreter with --python, or run: {spec.python} -m pip install torch",
+        )
+    missing = re.search(r"No module named '?([\w.]+)'?", said)
+    if missing and returncode != 0:
+        return Cause("module-missing", f"{spec.python} has no module {missing[1]}", "install it there, or use --python")
+    if "OutOfMemoryError" in said or "out of memory" in said:
+        return Cause(
+            "out-of-memory", "the device's memory did not suffice", "use a smaller batch, or fewer processes on it"
+        )
+    if returncode < 0:
+        return _killed(returncode)
+    if last is not None and last.phase == "failed":
+        return Cause(
+            "agent-failed" if returncode == 125 else "script-failed",
+            last.message or "the recording failed",
+            "see log.txt",
+        )
+    if returncode > 0:
+        return Cause(
+            "script-failed",
+            f"the program ended with status {returncode} before anything was recorded",
+            "its own message stands above",
+        )
+    return Cause(
+        "nothing-recorded",
+        "the program ended, and nothing was recorded",
+        "did it run any torch operation in this process? For a server, use --after",
+    )
+
+
+def _killed(returncode: int) -> Cause:
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    if -returncode == signal.SIGKILL:
+        return Cause("killed", "the program was killed (SIGKILL)", "often the kernel, out of memory: see dmesg")
+    return Cause("killed", f"the program was ended by {name} before anything was recorded")
+
+
+def of_analysis(returncode: int | None, output: str) -> Cause:
+    """Why there is a trace but no profile; ``output`` is what the worker printed on standard error."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    said = lines[-1].strip() if lines else f"it ended with status {returncode}"
+    return Cause("analysis-failed", f"the analysis failed: {said}", "the trace is kept; log.txt has the whole message")
+
+
+def cache_path_warning(env: dict[str, str]) -> str | None:
+    """Inductor's C++ build breaks on a space in its cache folder: said before a person waits for it."""
+    folder = env.get("TORCHINDUCTOR_CACHE_DIR") or env.get("TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    if " " not in folder:
+        return None
+    name = "TORCHINDUCTOR_CACHE_DIR" if env.get("TORCHINDUCTOR_CACHE_DIR") else "TMPDIR"
+    return f"{name} has a space in it ({folder!r}); Inductor's C++ build fails there: set TORCHINDUCTOR_CACHE_DIR to a path without one"
