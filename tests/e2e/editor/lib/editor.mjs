@@ -1,0 +1,113 @@
+// A real VS Code: code-server with the packaged extension installed, and the browser that shows it.
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { browserPath, cache, python, root, scratch, vsix } from "./paths.mjs";
+import { Workbench } from "./workbench.mjs";
+
+const { chromium } = createRequire(join(root, "extension", "package.json"))("playwright-core");
+
+const CHROMIUM = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update";
+const USER_SETTINGS = {
+  "workbench.reduceMotion": "on",
+  "workbench.startupEditor": "none",
+  "workbench.colorTheme": "Default Dark Modern",
+  "window.restoreWindows": "none",
+  "editor.minimap.enabled": false,
+  "editor.accessibilitySupport": "off",
+  "files.autoSave": "off",
+  "files.hotExit": "off",
+  "chat.disableAIFeatures": true,
+  "security.workspace.trust.startupPrompt": "never",
+  "security.workspace.trust.banner": "never",
+  "telemetry.telemetryLevel": "off",
+};
+
+export class Editor {
+  /** Starts a server with the extension. `trust` leaves workspace trust on: folders are untrusted until said otherwise. */
+  static async start({ trust = false, extensions = [], machine = {}, environment = {} } = {}) {
+    const editor = new Editor();
+    editor.home = scratch("editor");
+    editor.user = join(editor.home, "user");
+    editor.extensions = join(editor.home, "extensions");
+    editor.port = await freePort();
+    for (const folder of ["User", "Machine"]) mkdirSync(join(editor.user, folder), { recursive: true });
+    editor.settings({});
+    // Machine-scoped settings: in the user's file they were missing at activation now and then.
+    const interpreter = { "ridgeline.python": python, ...machine };
+    writeFileSync(join(editor.user, "Machine", "settings.json"), JSON.stringify(interpreter));
+    editor.environment = {
+      ...process.env,
+      XDG_CONFIG_HOME: join(editor.home, "config"),
+      XDG_DATA_HOME: join(editor.home, "data"),
+      XDG_STATE_HOME: join(editor.home, "state"),
+      EXTENSIONS_GALLERY: '{"serviceUrl":""}',
+      ...environment,
+    };
+    for (const extension of [vsix, ...extensions]) editor.run("--install-extension", extension, "--force");
+    await editor.serve(trust ? [] : ["--disable-workspace-trust"]);
+    editor.browser = await chromium.launch({ executablePath: browserPath(), args: CHROMIUM.split(" ") });
+    return editor;
+  }
+
+  settings(changes) {
+    writeFileSync(join(this.user, "User", "settings.json"), JSON.stringify({ ...USER_SETTINGS, ...changes }));
+  }
+
+  command(...args) {
+    const node = join(cache, "node", "current", "bin", "node");
+    const entry = join(cache, "editor", "node_modules", "code-server", "out", "node", "entry.js");
+    return [node, [entry, "--user-data-dir", this.user, "--extensions-dir", this.extensions, ...args]];
+  }
+
+  run(...args) {
+    const [node, all] = this.command(...args);
+    return execFileSync(node, all, { env: this.environment, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  }
+
+  async serve(more) {
+    const switches = ["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override", ...more];
+    const trusted = ["--link-protection-trusted-domains", "https://ui.perfetto.dev"];
+    const address = ["--bind-addr", `127.0.0.1:${this.port}`, "--auth", "none", "--reconnection-grace-time", "5"];
+    const [node, all] = this.command(...address, ...switches, ...trusted);
+    const log = openSync(join(this.home, "server.log"), "w");
+    this.process = spawn(node, all, { env: this.environment, stdio: ["ignore", log, log], detached: true });
+    for (let attempt = 0; attempt < 200; attempt++) {
+      const health = await fetch(`http://127.0.0.1:${this.port}/healthz`).catch(() => undefined);
+      if (health?.ok) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    throw new Error(`code-server did not start; see ${join(this.home, "server.log")}`);
+  }
+
+  /** Opens a folder, and a file of it, in a new window. */
+  async open(workspace, file, { viewport = { width: 1400, height: 900 } } = {}) {
+    const context = await this.browser.newContext({ viewport, permissions: ["clipboard-read", "clipboard-write"] });
+    const page = await context.newPage();
+    const workbench = new Workbench(page, this, workspace);
+    await workbench.load(file);
+    return workbench;
+  }
+
+  async stop() {
+    await this.browser?.close();
+    if (this.process) {
+      try {
+        process.kill(-this.process.pid, "SIGTERM");
+      } catch {
+        // It ended by itself.
+      }
+    }
+    if (!process.env.RIDGELINE_KEEP) rmSync(this.home, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+  }
+}
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

@@ -1,0 +1,187 @@
+// One window of the editor, in the words of a person who uses it. Selectors are those of VS Code 1.139.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { screenshots } from "./paths.mjs";
+
+const TIMEOUT = 30_000;
+/** VS Code writes no-break spaces into its views. */
+const plain = (text) => text.replaceAll("\u00a0", " ").replaceAll("\u200b", "");
+
+export class Workbench {
+  constructor(page, editor, workspace) {
+    this.page = page;
+    this.editor = editor;
+    this.workspace = workspace;
+    page.setDefaultTimeout(TIMEOUT);
+  }
+
+  async load(file) {
+    const authority = `127.0.0.1:${this.editor.port}`;
+    const query = new URLSearchParams({ folder: this.workspace });
+    if (file) query.set("payload", JSON.stringify([["openFile", `vscode-remote://${authority}${join(this.workspace, file)}`]]));
+    await this.page.goto(`http://${authority}/?${query}`);
+    await this.page.waitForSelector(".monaco-workbench");
+    if (file) await this.activeTab(file);
+  }
+
+  /** A blank page first: closing a workbench directly leaves its extension host behind for minutes. */
+  async close() {
+    await this.page.goto("about:blank");
+    await this.page.context().close();
+  }
+
+  async screenshot(name) {
+    await this.page.screenshot({ path: join(screenshots, `${name}.png`) });
+  }
+
+  async activeTab(name) {
+    await this.page.locator(".tab.active", { hasText: name }).waitFor();
+  }
+
+  // Palette
+
+  async quickInput(text) {
+    const input = this.page.locator(".quick-input-widget:visible input.input");
+    await input.waitFor();
+    await input.fill(text);
+  }
+
+  async command(title) {
+    await this.page.keyboard.press("F1");
+    await this.quickInput(`>${title}`);
+    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
+    await this.page.keyboard.press("Enter");
+  }
+
+  async openFile(name, line) {
+    await this.page.keyboard.press("Control+p");
+    await this.quickInput(line ? `${name}:${line}` : name);
+    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: name.split("/").pop() }).first().waitFor();
+    await this.page.keyboard.press("Enter");
+    await this.activeTab(name.split("/").pop());
+  }
+
+  async goToLine(line, column = 1) {
+    await this.page.keyboard.press("Control+g");
+    await this.quickInput(`:${line}:${column}`);
+    await this.page.keyboard.press("Enter");
+  }
+
+  async pick(text) {
+    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: text }).first().click();
+  }
+
+  async quickPickItems() {
+    const rows = this.page.locator(".quick-input-list .monaco-list-row");
+    await rows.first().waitFor();
+    return (await rows.evaluateAll((all) => all.map((row) => row.getAttribute("aria-label")))).map(plain);
+  }
+
+  // The text and what stands on it
+
+  viewLine(text) {
+    return this.page.locator(".editor-instance .view-line", { hasText: text }).first();
+  }
+
+  lens(text) {
+    return this.page.locator(".editor-instance .codelens-decoration a", { hasText: text });
+  }
+
+  async lenses() {
+    return (await this.page.locator(".editor-instance .codelens-decoration").allInnerTexts()).map(plain);
+  }
+
+  /** The text of the line that a lens stands above, by its place on the screen. */
+  async lineBelow(lens) {
+    const box = await lens.first().boundingBox();
+    const lines = await this.page.locator(".editor-instance .view-line").all();
+    const boxes = await Promise.all(lines.map(async (line) => ({ box: await line.boundingBox(), text: await line.innerText() })));
+    const below = boxes.filter((line) => line.box && line.box.y > box.y).sort((a, b) => a.box.y - b.box.y);
+    return plain(below[0]?.text ?? "");
+  }
+
+  /** Inlay hints by the text of their line. */
+  async hint(text) {
+    const hint = this.viewLine(text).locator('span[class*="dyn-rule"]').last();
+    await hint.waitFor();
+    return plain(await hint.innerText());
+  }
+
+  async hover(line, word) {
+    await this.page.mouse.move(5, 5);
+    await this.viewLine(line).locator("span span", { hasText: word }).first().hover();
+    const hover = this.page.locator(".monaco-hover:visible .hover-contents");
+    await hover.first().waitFor();
+    return hover;
+  }
+
+  async typeAt(line, column, text) {
+    await this.goToLine(line, column);
+    await this.page.keyboard.type(text);
+  }
+
+  async save() {
+    await this.page.keyboard.press("Control+s");
+    await this.page.waitForFunction(() => !document.querySelector(".tab.active.dirty"));
+  }
+
+  /** Buckets of the heat map by gutter icon, in order of the lines. */
+  async gutter() {
+    return this.page.locator(".editor-instance .margin-view-overlays .cgmr").evaluateAll((marks) =>
+      marks.map((mark) => ({
+        y: mark.getBoundingClientRect().y,
+        image: getComputedStyle(mark, "::before").backgroundImage + getComputedStyle(mark).backgroundImage,
+      })),
+    );
+  }
+
+  // Panels and messages
+
+  async problems() {
+    await this.page.keyboard.press("Control+Shift+m");
+    await this.page.locator(".markers-panel .monaco-list-row").first().waitFor();
+    const rows = this.page.locator(".markers-panel .monaco-list-row");
+    return (await rows.evaluateAll((all) => all.map((row) => row.getAttribute("aria-label") ?? row.innerText))).map(plain);
+  }
+
+  toast(text) {
+    return this.page.locator(".notifications-toasts .notification-list-item", { hasText: text });
+  }
+
+  async press(toast, button) {
+    await toast.getByRole("button", { name: button }).click();
+  }
+
+  async tree() {
+    await this.page.locator('.pane-body [role="tree"], .pane-body .tree-explorer-viewlet-tree-view').first().waitFor();
+    const rows = this.page.locator(".tree-explorer-viewlet-tree-view .monaco-list-row");
+    await rows.first().waitFor();
+    return (await rows.allInnerTexts()).map(plain);
+  }
+
+  treeItem(text) {
+    return this.page.locator(".tree-explorer-viewlet-tree-view .monaco-list-row", { hasText: text }).first();
+  }
+
+  async output() {
+    const lines = this.page.locator(".output-view .view-line");
+    await lines.first().waitFor();
+    return (await lines.allInnerTexts()).map(plain).join("\n");
+  }
+
+  /** The language status: what stands behind the braces of the status bar. */
+  async languageStatus() {
+    const items = this.page.locator('[id="status.languageStatus"]');
+    await items.hover();
+    const details = this.page.locator(".hover-language-status");
+    await details.first().waitFor();
+    return (await details.allInnerTexts()).map(plain);
+  }
+
+  /** Everything the extension wrote into its log. */
+  log() {
+    const folder = join(this.editor.user, "logs");
+    const found = readdirSync(folder, { recursive: true }).filter((name) => /Ridgeline\.log$/.test(name));
+    return found.map((name) => readFileSync(join(folder, name), "utf8")).join("\n");
+  }
+}
