@@ -208,3 +208,7 @@ class Trace:
     """Top-level keys other than traceEvents, and with_stack, record_shapes, profile_memory, distributedInfo."""
     quality: Quality
     thread_names: dict[int, str] = field(default_factory=dict)
+    collectives: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Row in ``device_events`` -> what the communication library recorded of it (``Collective name``, ``Group size``…)."""
+    call_stacks: dict[int, str] = field(default_factory=dict)
+    """Row in ``ops`` -> its Python stack, innermost first, joined by ``;`` (traces of 2021 keep it with the op)."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ridgeline.trace.tables import F64, I32, I64, U8
+import numpy as np
+
+from ridgeline.trace.bounds import bounded
+from ridgeline.trace.tables import F64, I32, I64, U8, Trace, Work
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,3 +35,52 @@ class WorkTable:
     launch: I32
     event: I32
     """Row in ``Trace.device_events``, -1 on a CPU."""
+
+
+def work_table(trace: Trace) -> WorkTable:
+    """The units of ``trace``, in order of start.
+
+    ``on_cpu`` holds where the trace knows no accelerator at all. A trace with launches and no device events gives an
+    empty table on the accelerator: nothing is known of it, which is not the same as no time.
+    """
+    on_cpu = all(device.kind == "cpu" for device in trace.devices)
+    return _of_ops(trace) if on_cpu else _of_device(trace)
+
+
+def _of_device(trace: Trace) -> WorkTable:
+    events = trace.device_events
+    time, _ = bounded(trace)
+    return WorkTable(
+        on_cpu=False,
+        start=events.start,
+        time=time,
+        end=events.start + time,
+        name=events.name,
+        work=events.work,
+        device=events.device,
+        stream=events.stream,
+        call=events.call,
+        op=events.op,
+        launch=events.launch,
+        event=np.arange(len(events.start), dtype=np.int32),
+    )
+
+
+def _of_ops(trace: Trace) -> WorkTable:
+    ops = trace.ops
+    n = len(ops.start)
+    none = np.full(n, -1, dtype=np.int32)
+    return WorkTable(
+        on_cpu=True,
+        start=ops.start,
+        time=ops.self_dur,
+        end=ops.start + ops.dur,
+        name=ops.name,
+        work=np.full(n, Work.KERNEL, dtype=np.uint8),
+        device=np.full(n, trace.devices[0].id if trace.devices else 0, dtype=np.int32),
+        stream=ops.tid,
+        call=none,
+        op=np.arange(n, dtype=np.int32),
+        launch=none,
+        event=none,
+    )

@@ -1,0 +1,52 @@
+"""Durations that cannot be, told from overlaps that can.
+
+Kernels of one stream run in order. Legal exceptions: programmatic dependent launch lets the next kernel start before
+its predecessor ends (it then also ends after it), branches of one CUDA graph share a stream, communication kernels
+wait on other ranks, timestamps are rounded. A record that runs past a later launch of its own stream which has both
+begun and ended, by far and out of all proportion, is an artefact (a flush that stamped it late): it is bounded to the
+start of the next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.trace.communication import communication_rows
+from ridgeline.trace.tables import F64, Trace
+
+_OVERRUN_US = 100.0
+"""Beyond the end of a successor that is over: far above any clock error or prologue."""
+_OUT_OF_PROPORTION = 10.0
+"""Times the median of the name's other launches; for a name seen once, times the time to the next start."""
+
+
+def bounded(trace: Trace) -> tuple[F64, npt.NDArray[np.bool_]]:
+    """(counted duration in µs, whether it was bounded) for each device event."""
+    events = trace.device_events
+    time = events.dur.astype(np.float64, copy=True)
+    flagged = np.zeros(len(time), dtype=bool)
+    if len(time) < 2:
+        return time, flagged
+    order = np.lexsort((np.arange(len(time)), events.stream, events.device))
+    same = (events.device[order][1:] == events.device[order][:-1]) & (
+        events.stream[order][1:] == events.stream[order][:-1]
+    )
+    end = events.start + events.dur
+    one, following = order[:-1][same], order[1:][same]
+    suspicious = end[one] > end[following] + _OVERRUN_US
+    linked = (events.correlation[one] == events.correlation[following]) & (events.correlation[one] >= 0)
+    rows, nexts = one[suspicious & ~linked], following[suspicious & ~linked]
+    if not len(rows):
+        return time, flagged
+    communication = communication_rows(trace)
+    for row, after in zip(rows.tolist(), nexts.tolist()):
+        gap = float(events.start[after] - events.start[row])
+        if communication[row]:
+            continue
+        twins = np.flatnonzero((events.name == events.name[row]) & (np.arange(len(time)) != row))
+        usual = float(np.median(events.dur[twins])) if len(twins) else gap
+        if events.dur[row] > _OUT_OF_PROPORTION * max(usual, 1.0):
+            time[row] = gap
+            flagged[row] = True
+    return time, flagged

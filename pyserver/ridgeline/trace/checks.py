@@ -1,0 +1,153 @@
+"""What the reader must know before trusting a number, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.profile import Quality, QualityWarning
+from ridgeline.trace import repair
+from ridgeline.trace.records import Damage
+from ridgeline.trace.tables import Call, Calls, Trace
+
+Table = dict[str, npt.NDArray[Any]]
+
+_MENDS = {
+    repair.ESCAPES: "backslashes that start no legal escape were read as backslashes",
+    repair.UTF8: "bytes that are no UTF-8 are shown as replacement characters",
+    repair.CONTROL: "raw control characters inside names were escaped",
+    repair.NUMBERS: "values that are no JSON (NaN, Infinity…) were read as unknown",
+    repair.COMMAS: "trailing commas were dropped",
+}
+
+
+def warn(quality: Quality, code: str, message: str, count: int = 1) -> None:
+    """Adds one warning."""
+    quality.warnings.append(QualityWarning(code=code, message=message, count=count))
+
+
+def note_damage(quality: Quality, damage: Damage, paths_mended: int) -> None:
+    """What was mended and lost while parsing."""
+    for kind, count in sorted(damage.mends.items()):
+        warn(
+            quality,
+            f"repaired-{kind}",
+            f"repaired {count} {'place' if count == 1 else 'places'}: {_MENDS[kind]}",
+            count,
+        )
+    if paths_mended:
+        warn(
+            quality,
+            "repaired-paths",
+            f"repaired {paths_mended} Windows paths whose backslashes were not escaped",
+            paths_mended,
+        )
+    quality.repaired = (
+        damage.mends.total() + paths_mended
+        if hasattr(damage.mends, "total")
+        else sum(damage.mends.values()) + paths_mended
+    )
+    quality.skipped = len(damage.skipped)
+    if damage.skipped:
+        places = ", ".join(f"{place:,}" for place in damage.skipped[:5])
+        more = ", …" if len(damage.skipped) > 5 else ""
+        records = "record" if len(damage.skipped) == 1 else "records"
+        warn(
+            quality,
+            "skipped-records",
+            f"{len(damage.skipped)} malformed {records} left out (at byte {places}{more})",
+            len(damage.skipped),
+        )
+    if damage.truncated is not None:
+        quality.truncated = True
+        warn(quality, "truncated", f"truncated: {damage.truncated}; totals are lower bounds")
+
+
+def usable_rows(tables: dict[str, Table], quality: Quality, longest_ns: float) -> dict[str, npt.NDArray[np.int64]]:
+    """Rows of each table whose time and duration can be; the others are counted by what is wrong with them."""
+    starts = np.concatenate([table["start"] for table in tables.values()] or [np.empty(0)])
+    finite = starts[np.isfinite(starts)]
+    middle = float(np.median(finite)) if len(finite) else 0.0
+    wrong: Counter[str] = Counter()
+    kept = {}
+    for name, table in tables.items():
+        start, dur = table["start"], table["dur"]
+        with np.errstate(invalid="ignore"):
+            no_time = ~np.isfinite(start)
+            far = ~no_time & (np.abs(start - middle) > longest_ns)
+            no_dur = ~(no_time | far) & ~np.isfinite(dur)
+            negative = ~(no_time | far) & (dur < 0)
+            long = ~(no_time | far) & np.isfinite(dur) & (dur * 1000.0 > longest_ns)
+        wrong["no-timestamp"] += int(no_time.sum())
+        wrong["wrong-clock"] += int(far.sum())
+        wrong["no-duration"] += int(no_dur.sum())
+        wrong["negative-duration"] += int(negative.sum())
+        wrong["endless-duration"] += int(long.sum())
+        kept[name] = np.flatnonzero(~(no_time | far | no_dur | negative | long))
+    words = {
+        "no-timestamp": "records have no usable timestamp and were left out",
+        "wrong-clock": "records lie more than a week from the rest (a wrong clock) and were left out",
+        "no-duration": "records have no usable duration and were left out",
+        "negative-duration": "records have a negative duration and were left out",
+        "endless-duration": "records last more than a week and were left out",
+    }
+    for code, count in wrong.items():
+        if count:
+            quality.skipped += count
+            warn(quality, code, f"{count} {words[code]}", count)
+    return kept
+
+
+def launches(calls: Calls) -> int:
+    """Calls that must lead to work on a device."""
+    return int(np.isin(calls.kind, (Call.LAUNCH, Call.GRAPH_LAUNCH)).sum())
+
+
+def note_content(trace: Trace, seen: Counter[str]) -> None:
+    """What is missing or doubtful in what was read."""
+    quality, calls, device = trace.quality, trace.calls, trace.device_events
+    launching = np.flatnonzero(np.isin(calls.kind, (Call.LAUNCH, Call.GRAPH_LAUNCH)))
+    answered = np.isin(calls.correlation[launching], device.correlation) & (calls.correlation[launching] >= 0)
+    missing = len(launching) - int(answered.sum())
+    quality.launches_without_kernel = missing
+    quality.kernels_without_launch = int((device.call < 0).sum())
+    if missing:
+        share = 100.0 * missing / len(launching)
+        if len(device.start) == 0:
+            warn(
+                quality,
+                "no-device-records",
+                f"device activity was not recorded: {len(launching)} launches, no kernel (often missing permission for"
+                " performance counters, or CUPTI could not start); busy and idle times are not available",
+                missing,
+            )
+        else:
+            warn(
+                quality,
+                "launches-without-kernel",
+                f"{missing} of {len(launching)} launches have no kernel record ({share:.0f} %); device totals are lower"
+                " bounds",
+                missing,
+            )
+    if quality.kernels_without_launch and len(calls.start):
+        share = 100.0 * quality.kernels_without_launch / len(device.start)
+        warn(
+            quality,
+            "kernels-without-launch",
+            f"{quality.kernels_without_launch} of {len(device.start)} device events have no launch in the trace"
+            f" ({share:.1f} %): launched before recording began, or by a thread that was not recorded",
+            quality.kernels_without_launch,
+        )
+    if not (len(device.start) or len(calls.start) or len(trace.ops.start) or len(trace.ranges.start)):
+        if trace.frames is not None and len(trace.frames.start):
+            warn(quality, "no-operators", "the trace holds Python frames only: no operators, no device work")
+        else:
+            kinds = ", ".join(f"{name} ({count})" for name, count in seen.most_common(3))
+            warn(
+                quality,
+                "no-activity",
+                "the trace holds no operators and no device work" + (f"; its records are {kinds}" if kinds else ""),
+            )

@@ -1,0 +1,80 @@
+"""Nested host ranges: parents, self time, the innermost range at a moment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ridgeline.trace.tables import F64, I32, I64
+
+
+def threads_of(pid: I64, tid: I64) -> I32:
+    """A small number for each (process, thread)."""
+    if not len(pid):
+        return np.empty(0, dtype=np.int32)
+    pairs = np.stack([pid, tid], axis=1)
+    _, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    return inverse.reshape(-1).astype(np.int32)
+
+
+def nest(start: F64, dur: F64, thread: I32) -> tuple[I32, F64]:
+    """(row of the enclosing range or -1, self time) of ranges sorted by (start, -dur), thread by thread.
+
+    A moment belongs to the range that started last of those that are open: a child that sticks out of its parent
+    takes nothing from the parent beyond the parent's end, so self times add up to the union of the ranges.
+    """
+    n = len(start)
+    parent = np.full(n, -1, dtype=np.int32)
+    own = dur.astype(np.float64, copy=True)
+    starts, ends = start.tolist(), (start + dur).tolist()
+    selfs = own.tolist()
+    parents = parent.tolist()
+    stacks: dict[int, list[int]] = {}
+    for row, where in enumerate(thread.tolist()):
+        stack = stacks.get(where)
+        if stack is None:
+            stack = stacks[where] = []
+        begin, end = starts[row], ends[row]
+        while stack and ends[stack[-1]] <= begin:
+            stack.pop()
+        if stack:
+            above = stack[-1]
+            parents[row] = above
+            if end <= ends[above]:
+                selfs[above] -= end - begin
+            else:
+                covered = begin
+                for outer in reversed(stack):
+                    reach = min(end, ends[outer])
+                    if reach > covered:
+                        selfs[outer] -= reach - covered
+                        covered = reach
+                # Whatever ends no later than this one can own nothing any more; dropping it keeps the work linear.
+                while stack and ends[stack[-1]] <= end:
+                    stack.pop()
+        stack.append(row)
+    return np.array(parents, dtype=np.int32), np.maximum(np.array(selfs, dtype=np.float64), 0.0)
+
+
+def innermost(start: F64, end: F64, thread: I32, parent: I32, at: F64, at_thread: I32) -> I32:
+    """Row of the innermost range of ``at_thread`` that holds the moment ``at``, -1 for none.
+
+    ``start`` ascends; ``parent`` is :func:`nest`'s. Climbs from the last range that began before the moment.
+    """
+    out = np.full(len(at), -1, dtype=np.int32)
+    if not len(start):
+        return out
+    for where in np.unique(at_thread):
+        rows = np.flatnonzero(thread == where)
+        wanted = np.flatnonzero(at_thread == where)
+        if not len(rows) or not len(wanted):
+            continue
+        moments = at[wanted]
+        position = np.searchsorted(start[rows], moments, side="right") - 1
+        current = np.where(position >= 0, rows[np.maximum(position, 0)], -1).astype(np.int32)
+        while True:
+            over = (current >= 0) & (end[np.maximum(current, 0)] < moments)
+            if not over.any():
+                break
+            current[over] = parent[current[over]]
+        out[wanted] = current
+    return out
