@@ -32,12 +32,19 @@ def marked(mark: str) -> list[int]:
             continue
         try:
             environment = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
-            state = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[0]
-        except (OSError, IndexError):
+        except OSError:
             continue
-        if wanted in environment and state not in "ZX":
+        if wanted in environment and lives(int(entry)):
             found.append(int(entry))
     return found
+
+
+def lives(pid: int) -> bool:
+    """Whether the process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def wait_for(condition: Callable[[], Any], seconds: float) -> Any:

@@ -283,7 +283,7 @@ class Ladder:
     def brisk(cls) -> Ladder:
         """For an editor's Cancel or a dead parent: everything is gone within three seconds."""
         rungs = [(int(signal.SIGINT), False), (int(signal.SIGTERM), True), (int(signal.SIGKILL), True)]
-        return cls(rungs=rungs, waits=[1.2, 0.6, 0.0])
+        return cls(rungs=rungs, waits=[1.0, 0.5, 0.0])
 
     @classmethod
     def leftovers(cls, seconds: float) -> Ladder:
