@@ -20,7 +20,7 @@ _MENDS = {
     repair.UTF8: "bytes that are no UTF-8 are shown as replacement characters",
     repair.CONTROL: "raw control characters inside names were escaped",
     repair.NUMBERS: "values that are no JSON (NaN, Infinity…) were read as unknown",
-    repair.COMMAS: "trailing commas were dropped",
+    repair.COMMAS: "commas were dropped or put in",
 }
 
 

@@ -2,7 +2,8 @@
 
 Each mend keeps the text's structure: a backslash that starts no legal escape becomes a literal one, a lone surrogate
 and bytes that are no UTF-8 become the replacement character, a raw control character inside a string is escaped,
-values that are no JSON (NaN, Infinity, None, undefined) become null, a trailing comma is dropped. What still does not
+values that are no JSON (NaN, Infinity, None, undefined) become null, a trailing comma is dropped and one missing between objects
+put in. What still does not
 parse is for the caller to leave out.
 """
 
@@ -29,7 +30,8 @@ _TOKEN = re.compile(
     rb'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"'
     rb"|(?P<word>[+-]?(?:NaN|nan|Infinity|infinity|Inf|inf|None|undefined)\b)"
     rb"|(?P<true>\bTrue\b)|(?P<false>\bFalse\b)"
-    rb"|,\s*(?P<close>[}\]])",
+    rb"|,\s*(?P<close>[}\]])"
+    rb"|(?P<open>\})\s*(?=\{)",
     re.DOTALL,
 )
 _CONTROL = re.compile(rb"[\x00-\x1f]")
@@ -80,6 +82,9 @@ def mend_thoroughly(text: bytes) -> tuple[bytes, Counter[str]]:
         if group == "close":
             done[COMMAS] += 1
             return match.group("close")
+        if group == "open":
+            done[COMMAS] += 1
+            return b"},"
         done[NUMBERS] += 1
         return {"true": b"true", "false": b"false"}.get(group or "", b"null")
 

@@ -6,6 +6,7 @@ and is read again leniently (:func:`event_of`, :func:`args_of`).
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,7 +32,7 @@ class Event(Struct, gc=False):
 class ExactEvent(Struct, gc=False):
     """As :class:`Event`, with the text of the timestamp: above 2**43 µs a float64 no longer holds a nanosecond."""
 
-    ts: Raw
+    ts: Raw = NOTHING
     ph: str | None = None
     cat: str | None = None
     name: str | None = None
@@ -126,6 +127,7 @@ class MetaArgs(Struct, gc=False):
     labels: str | None = None
 
 
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 _TEXT = ("ph", "cat", "name")
 _IDS = ("pid", "tid")
 
@@ -141,18 +143,17 @@ def event_of(record: Any) -> Event | None:
             setattr(event, key, value if isinstance(value, str) else str(value))
     for key in _IDS:
         value = record.get(key)
-        if isinstance(value, (int, float, str)):
+        if isinstance(value, (int, float, str)) and not isinstance(value, bool):
             setattr(event, key, value)
     for key in ("ts", "dur"):
         value = record.get(key)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            # As text, so that an integer beyond 2**53 keeps its digits.
-            setattr(event, key, repr(value))
+        if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+            setattr(event, key, str(value))  # As text, so that no digit is lost.
         elif isinstance(value, str):
             setattr(event, key, value)
     args = record.get("args")
     if isinstance(args, dict):
-        event.args = Raw(msgspec.json.encode(args))
+        event.args = Raw(_ENCODER.encode(args))
     return event
 
 
