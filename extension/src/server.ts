@@ -1,14 +1,22 @@
 // The language server's life: one process a window, started in the background, restarted when its interpreter changes.
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { LanguageClient, RevealOutputChannelOn, State } from "vscode-languageclient/node";
+import { CloseAction, ErrorAction, LanguageClient, RevealOutputChannelOn, State } from "vscode-languageclient/node";
 import { type Interpreter, type Interpreters, isNewEnough, OLDEST_PYTHON } from "./interpreter";
 import { CLIENT_COMMANDS, SERVER_COMMANDS } from "./protocol";
 
 export type ServerState = "starting" | "ready" | "stopped" | "failed";
 
 const RESTARTS = 3;
+const RESTARTS_WITHIN_MS = 180_000;
 const STOP_TIMEOUT_MS = 5_000;
+
+/** The library would show its own message for each thing that goes wrong; ours has a cause and stands in one place. */
+class QuietClient extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+}
 
 /** Registers what a fresh client must listen to; called for each client before it starts. */
 export type Wire = (client: LanguageClient) => vscode.Disposable[];
@@ -17,6 +25,7 @@ export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
   private wires: vscode.Disposable[] = [];
   private queue: Promise<unknown> = Promise.resolve();
+  private deaths: number[] = [];
   private readonly changed = new vscode.EventEmitter<ServerState>();
   readonly onDidChangeState = this.changed.event;
   state: ServerState = "stopped";
@@ -85,9 +94,7 @@ export class Server implements vscode.Disposable {
       return this.client;
     } catch (error) {
       await this.shutDown();
-      this.failure = (error as Error).message;
-      this.become("failed");
-      this.log.error(`The server did not start: ${this.failure}`);
+      this.fail((error as Error).message);
       throw error;
     }
   }
@@ -97,7 +104,7 @@ export class Server implements vscode.Disposable {
     // Isolated from the user's packages and variables; the extension's own folder may be read-only, hence the cache.
     const args = ["-I", "-S", "-X", `pycache_prefix=${cache}`, this.context.asAbsolutePath("bundled/boot.py"), "lsp"];
     this.log.info(`Starting ${python} ${args.join(" ")}`);
-    return new LanguageClient(
+    return new QuietClient(
       "ridgeline",
       "Ridgeline",
       { command: python, args, options: { cwd: this.context.globalStorageUri.fsPath } },
@@ -109,7 +116,12 @@ export class Server implements vscode.Disposable {
         synchronize: { configurationSection: "ridgeline" },
         outputChannel: this.log,
         revealOutputChannelOn: RevealOutputChannelOn.Never,
-        connectionOptions: { maxRestartCount: RESTARTS },
+        // A server that ends is started again by `follows`, through the same queue as everything else.
+        errorHandler: {
+          error: () => ({ action: ErrorAction.Continue, handled: true }),
+          closed: () => ({ action: CloseAction.DoNotRestart, handled: true }),
+        },
+        initializationFailedHandler: () => false,
         markdown: { isTrusted: { enabledCommands: [...CLIENT_COMMANDS, ...SERVER_COMMANDS] }, supportThemeIcons: true },
         initializationOptions: () => ({
           trusted: vscode.workspace.isTrusted,
@@ -120,14 +132,24 @@ export class Server implements vscode.Disposable {
   }
 
   private follows(state: State): void {
-    if (state === State.Running) this.become("ready");
-    else if (state === State.Starting) this.become("starting");
-    else if (this.state === "ready") this.become("stopped");
+    if (state !== State.Stopped || this.state !== "ready") return;
+    this.become("stopped");
+    const now = Date.now();
+    this.deaths = [...this.deaths.filter((time) => now - time < RESTARTS_WITHIN_MS), now];
+    if (this.deaths.length <= RESTARTS) this.restart().catch(() => undefined);
+    else this.fail(`it ended ${this.deaths.length} times in three minutes`);
+  }
+
+  private fail(why: string): void {
+    this.failure = why;
+    this.become("failed");
+    this.log.error(`The server does not run: ${why}`);
   }
 
   private become(state: ServerState): void {
     this.state = state;
     if (state !== "failed") this.failure = undefined;
+    this.log.info(`Server ${state}`);
     this.changed.fire(state);
   }
 
@@ -136,10 +158,11 @@ export class Server implements vscode.Disposable {
     this.client = undefined;
     for (const wire of this.wires.splice(0)) wire.dispose();
     if (!client) return;
-    try {
-      await client.dispose(STOP_TIMEOUT_MS);
-    } catch (error) {
-      this.log.warn(`The server did not stop in order: ${(error as Error).message}`);
+    if (client.state === State.Running) {
+      this.state = "stopped";
+      await client
+        .dispose(STOP_TIMEOUT_MS)
+        .catch((error) => this.log.warn(`The server did not stop in order: ${error}`));
     }
     this.become("stopped");
   }

@@ -10,7 +10,8 @@ function must(command, args, options) {
 }
 
 must(join(root, "scripts", "editor.sh"), [cache]);
-if (!existsSync(join(root, "extension", "node_modules"))) must("npm", ["ci", "--no-audit", "--no-fund"], { cwd: join(root, "extension") });
+if (!existsSync(join(root, "extension", "node_modules")))
+  must("npm", ["ci", "--no-audit", "--no-fund"], { cwd: join(root, "extension") });
 if (!existsSync(vsix)) must("npm", ["run", "package"], { cwd: join(root, "extension") });
 
 for (const name of readdirSync(join(here, "scenarios")).sort()) await import(join(here, "scenarios", name));

@@ -4,7 +4,7 @@ import { mkdirSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { browserPath, cache, python, root, scratch, vsix } from "./paths.mjs";
+import { browserPath, cache, here, python, root, scratch, vsix } from "./paths.mjs";
 import { Workbench } from "./workbench.mjs";
 
 const { chromium } = createRequire(join(root, "extension", "package.json"))("playwright-core");
@@ -13,6 +13,7 @@ const CHROMIUM = "--no-sandbox --disable-gpu --no-first-run --disable-background
 const USER_SETTINGS = {
   "workbench.reduceMotion": "on",
   "workbench.startupEditor": "none",
+  "workbench.secondarySideBar.defaultVisibility": "hidden",
   "workbench.colorTheme": "Default Dark Modern",
   "window.restoreWindows": "none",
   "editor.minimap.enabled": false,
@@ -27,7 +28,7 @@ const USER_SETTINGS = {
 
 export class Editor {
   /** Starts a server with the extension. `trust` leaves workspace trust on: folders are untrusted until said otherwise. */
-  static async start({ trust = false, extensions = [], machine = {}, environment = {} } = {}) {
+  static async start({ trust = false, stub = false, machine = {}, environment = {} } = {}) {
     const editor = new Editor();
     editor.home = scratch("editor");
     editor.user = join(editor.home, "user");
@@ -46,7 +47,8 @@ export class Editor {
       EXTENSIONS_GALLERY: '{"serviceUrl":""}',
       ...environment,
     };
-    for (const extension of [vsix, ...extensions]) editor.run("--install-extension", extension, "--force");
+    const extensions = stub ? [vsix, pythonExtension(editor.home)] : [vsix];
+    for (const extension of extensions) editor.run("--install-extension", extension, "--force");
     await editor.serve(trust ? [] : ["--disable-workspace-trust"]);
     editor.browser = await chromium.launch({ executablePath: browserPath(), args: CHROMIUM.split(" ") });
     return editor;
@@ -100,8 +102,18 @@ export class Editor {
         // It ended by itself.
       }
     }
-    if (!process.env.RIDGELINE_KEEP) rmSync(this.home, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+    if (!process.env.RIDGELINE_KEEP)
+      rmSync(this.home, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
   }
+}
+
+/** Packs the stub of the Python extension, which cannot be had here; what it exports is the part of its API that we use. */
+function pythonExtension(folder) {
+  const packed = join(folder, "python.vsix");
+  const vsce = join(root, "extension", "node_modules", ".bin", "vsce");
+  const switches = ["--no-dependencies", "--allow-missing-repository", "--skip-license", "--out", packed];
+  execFileSync(vsce, ["package", ...switches], { cwd: join(here, "fixture", "ms-python"), stdio: "pipe" });
+  return packed;
 }
 
 async function freePort() {

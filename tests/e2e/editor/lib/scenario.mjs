@@ -54,7 +54,11 @@ export class Place {
  * Registers a scenario. `setUp(place)` prepares the workspace before the window opens; `body` gets the window and the place.
  * `editor` names the kind of editor, with `start` as its options.
  */
-export function scenario(name, { setUp, file = "model.py", editor = "plain", start = {}, timeout = 120_000, viewport }, body) {
+export function scenario(
+  name,
+  { setUp, file = "model.py", editor = "plain", start = {}, timeout = 120_000, viewport },
+  body,
+) {
   test(name, { timeout }, async () => {
     const place = new Place(name);
     let window;

@@ -18,7 +18,8 @@ export class Workbench {
   async load(file) {
     const authority = `127.0.0.1:${this.editor.port}`;
     const query = new URLSearchParams({ folder: this.workspace });
-    if (file) query.set("payload", JSON.stringify([["openFile", `vscode-remote://${authority}${join(this.workspace, file)}`]]));
+    if (file)
+      query.set("payload", JSON.stringify([["openFile", `vscode-remote://${authority}${join(this.workspace, file)}`]]));
     await this.page.goto(`http://${authority}/?${query}`);
     await this.page.waitForSelector(".monaco-workbench");
     if (file) await this.activeTab(file);
@@ -56,7 +57,10 @@ export class Workbench {
   async openFile(name, line) {
     await this.page.keyboard.press("Control+p");
     await this.quickInput(line ? `${name}:${line}` : name);
-    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: name.split("/").pop() }).first().waitFor();
+    await this.page
+      .locator(".quick-input-list .monaco-list-row", { hasText: name.split("/").pop() })
+      .first()
+      .waitFor();
     await this.page.keyboard.press("Enter");
     await this.activeTab(name.split("/").pop());
   }
@@ -95,7 +99,9 @@ export class Workbench {
   async lineBelow(lens) {
     const box = await lens.first().boundingBox();
     const lines = await this.page.locator(".editor-instance .view-line").all();
-    const boxes = await Promise.all(lines.map(async (line) => ({ box: await line.boundingBox(), text: await line.innerText() })));
+    const boxes = await Promise.all(
+      lines.map(async (line) => ({ box: await line.boundingBox(), text: await line.innerText() })),
+    );
     const below = boxes.filter((line) => line.box && line.box.y > box.y).sort((a, b) => a.box.y - b.box.y);
     return plain(below[0]?.text ?? "");
   }
@@ -135,13 +141,47 @@ export class Workbench {
     );
   }
 
+  /** `Ln 3, Col 1`, as the status bar says. */
+  async position() {
+    return plain(await this.page.locator('[id="status.editor.selection"]').innerText());
+  }
+
+  async currentLine() {
+    const line = await this.page.locator(".editor-instance .current-line").first().boundingBox();
+    const lines = await this.page.locator(".editor-instance .view-line").all();
+    for (const candidate of lines) {
+      const box = await candidate.boundingBox();
+      if (line && box && Math.abs(box.y - line.y) < 3) return plain(await candidate.innerText());
+    }
+    return "";
+  }
+
+  async tabs() {
+    const names = await this.page.locator(".tab").allInnerTexts();
+    const active = await this.page.locator(".tab.active").first().innerText();
+    return { names: names.map(plain), active: plain(active).trim() };
+  }
+
+  peeks() {
+    return this.page.locator(".peekview-widget").isVisible();
+  }
+
+  /** The server runs, as the language status says. */
+  async ready() {
+    const end = Date.now() + TIMEOUT;
+    while (!/Results of run|Server ready/.test(this.log()) && Date.now() < end) await this.page.waitForTimeout(100);
+    await this.page.waitForTimeout(500);
+  }
+
   // Panels and messages
 
   async problems() {
     await this.page.keyboard.press("Control+Shift+m");
     await this.page.locator(".markers-panel .monaco-list-row").first().waitFor();
     const rows = this.page.locator(".markers-panel .monaco-list-row");
-    return (await rows.evaluateAll((all) => all.map((row) => row.getAttribute("aria-label") ?? row.innerText))).map(plain);
+    return (await rows.evaluateAll((all) => all.map((row) => row.getAttribute("aria-label") ?? row.innerText))).map(
+      plain,
+    );
   }
 
   toast(text) {
@@ -178,10 +218,36 @@ export class Workbench {
     return (await details.allInnerTexts()).map(plain);
   }
 
+  /** All text of the active editor, as far as it is on the screen. */
+  async text() {
+    return (await this.page.locator(".editor-instance .view-line").allInnerTexts()).map(plain).join("\n");
+  }
+
+  /** Process ids of language servers that this test's editor started. */
+  serverProcesses() {
+    const mark = join(this.editor.extensions, "");
+    const isServer = (command) => command.includes("boot.py") && command.includes(mark);
+    return processes()
+      .filter(({ command }) => isServer(command))
+      .map(({ pid }) => pid);
+  }
+
   /** Everything the extension wrote into its log. */
   log() {
     const folder = join(this.editor.user, "logs");
     const found = readdirSync(folder, { recursive: true }).filter((name) => /Ridgeline\.log$/.test(name));
     return found.map((name) => readFileSync(join(folder, name), "utf8")).join("\n");
   }
+}
+
+/** All processes of this machine with their command lines. */
+export function processes() {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.flatMap((pid) => {
+    try {
+      return [{ pid: Number(pid), command: readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ") }];
+    } catch {
+      return []; // It ended while we looked.
+    }
+  });
 }

@@ -1,0 +1,77 @@
+// The analysis environment: built at the first profile where the program's interpreter has none.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { python } from "../lib/paths.mjs";
+import { scenario } from "../lib/scenario.mjs";
+
+const PROGRAM = "import torch\na = torch.randn(64, 64)\nfor _ in range(200):\n    a = (a @ a).tanh()\n";
+
+/** An interpreter that has this machine's torch, and neither ridgeline nor the packages of its analysis. */
+function onlyTorch(place) {
+  const folder = join(place.folder, "only-torch");
+  execFileSync(python, ["-m", "venv", folder]);
+  const bin = join(folder, "bin", "python");
+  const ask = (code, which) => execFileSync(which, ["-c", code], { encoding: "utf8" }).trim();
+  const packages = "import sysconfig; print(sysconfig.get_paths()['purelib'])";
+  const [theirs, ours] = [ask(packages, python), ask(packages, bin)];
+  const link = `
+import importlib.metadata as m, os, re
+done, todo = set(), ["torch"]
+while todo:
+    name = todo.pop()
+    if name in done:
+        continue
+    done.add(name)
+    try:
+        files = m.files(name) or []
+        requires = m.requires(name) or []
+    except m.PackageNotFoundError:
+        continue
+    for top in {f.parts[0] for f in files if f.parts[0] not in ("..", "__pycache__")}:
+        if not os.path.lexists(os.path.join(${JSON.stringify(ours)}, top)):
+            os.symlink(os.path.join(${JSON.stringify(theirs)}, top), os.path.join(${JSON.stringify(ours)}, top))
+    todo += [re.match(r"[\\w.-]+", r).group() for r in requires if "extra ==" not in r]
+`;
+  execFileSync(python, ["-c", link]);
+  place.settings({ "ridgeline.python": bin });
+  place.write("small.py", PROGRAM);
+}
+
+scenario(
+  "the first profile builds the analysis environment, and says so",
+  { setUp: onlyTorch, file: "small.py", timeout: 400_000, editor: "fresh" },
+  async (window) => {
+    await window.ready();
+    await window.command("Ridgeline: Profile This File");
+    await window.toast(/[Bb]uilding the analysis environment|Collecting|Downloading|Installing/).waitFor();
+    await window.screenshot("building");
+    await window.lens(/µs|ms/).first().waitFor({ timeout: 300_000 });
+    assert.match(window.log(), /-m venv/);
+  },
+);
+
+scenario(
+  "an analysis environment that cannot be built is told with its cause",
+  {
+    setUp: (place) => {
+      onlyTorch(place);
+      place.write("wheels/none.txt", "");
+      const settings = { "ridgeline.analysis.wheelhouse": join(place.workspace, "wheels") };
+      writeFileSync(
+        join(place.workspace, ".vscode", "settings.json"),
+        JSON.stringify({ "ridgeline.python": join(place.folder, "only-torch", "bin", "python"), ...settings }),
+      );
+    },
+    file: "small.py",
+    editor: "no-wheels",
+  },
+  async (window) => {
+    await window.ready();
+    await window.command("Ridgeline: Profile This File");
+    const toast = window.toast("Could not install the analysis packages");
+    await toast.waitFor({ timeout: 100_000 });
+    await window.screenshot("no-wheels");
+  },
+);
