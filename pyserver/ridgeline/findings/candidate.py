@@ -27,6 +27,8 @@ class Candidate:
     """The spans of recorded time out of which the saving comes; nothing is saved that is not in them."""
     bound_us: float | None = None
     """A bound tighter than the measure of ``claims``, over the recorded time."""
+    general: bool = False
+    """Explains what is left over by findings with a narrower cause: it claims after them."""
     noted: bool = False
     """A fact worth a hint even where it costs little today: it is kept, without advice."""
     hint: bool = False

@@ -3,43 +3,28 @@ waited for, and where an event stands in the user's code. Pure: nothing here cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ridgeline.findings import spans
-from ridgeline.findings.context import Context
+from ridgeline.findings.host import HostFacts
 from ridgeline.findings.spans import Spans
 from ridgeline.profile import SourceRef
-from ridgeline.trace.tables import I32, Call, Work
+from ridgeline.trace.tables import F64, I32, Call, Work
 
-REGION_PREFIXES = (
-    "Torch-Compiled Region",
-    "TorchDynamo Cache Lookup",
-    "## Call CompiledFxGraph",
-    "CompiledFunction",
-    "AOTDispatcher",
-    "Pregraph bytecode",
-    "ProfilerStep",
-    "autograd::engine",
-    "Optimizer.",
-    "enumerate(DataLoader)",
-)
-"""Names of cpu_op rows that only enclose others: they are places in the program, not work."""
+if TYPE_CHECKING:
+    from ridgeline.findings.blocking import Block
+    from ridgeline.findings.queue import Queue
+
 LOADER_PREFIX = "enumerate(DataLoader)#"
 
 
-class Facts:
+class Facts(HostFacts):
     """A context and what follows from it. ``per_step`` turns a total over the recorded time into a step's part."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self.trace = context.trace
-        self.work = context.work
-        self.document = context.document
-        self.sidecar = context.sidecar
-        self.names = context.trace.strings
 
     # -- steps ------------------------------------------------------------------------------------------------------
 
@@ -108,8 +93,16 @@ class Facts:
     def within(self, start: float) -> bool:
         """Whether a moment lies in the recorded steps."""
         rows = self.recorded
-        at = int(np.searchsorted(rows[:, 0], start, side="right")) - 1
-        return at >= 0 and start < rows[at, 1]
+        at = int(np.searchsorted(rows.start, start, side="right")) - 1
+        return at >= 0 and start < rows.end[at]
+
+    def all_within(self, starts: F64) -> npt.NDArray[np.bool_]:
+        """``within`` for many moments. Shape (n,)."""
+        if not len(self.recorded.start):
+            return np.zeros(len(starts), dtype=bool)
+        at = np.searchsorted(self.recorded.start, starts, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (at >= 0) & (starts < self.recorded.end[np.maximum(at, 0)])
+        return inside
 
     # -- how the recording was made ---------------------------------------------------------------------------------
 
@@ -163,6 +156,20 @@ class Facts:
     def idle(self) -> Spans:
         return spans.subtract(self.recorded, self.busy)
 
+    @cached_property
+    def queue(self) -> Queue:
+        """Gaps and criticality of that device."""
+        from ridgeline.findings.queue import Queue
+
+        return Queue(self)
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """Every wait of the host for the device, and what it cost."""
+        from ridgeline.findings.blocking import blocks
+
+        return blocks(self)
+
     def event_spans(self, rows: Iterable[int] | I32) -> Spans:
         """Recorded time covered by these device events."""
         at = np.asarray(list(rows) if not isinstance(rows, np.ndarray) else rows, dtype=np.int64)
@@ -177,6 +184,49 @@ class Facts:
 
     def event_name(self, row: int) -> str:
         return self.names[int(self.trace.device_events.name[row])]
+
+    def claims_of(self, rows: Iterable[int]) -> Spans:
+        """Time that the step would lose if these rows of work took none: on a device where they are critical
+        (``Queue.critical``), on a CPU the ops' own stretches on the thread that runs the steps."""
+        at = np.array(sorted(rows), dtype=np.int64)
+        if not len(at):
+            return spans.nothing()
+        if not self.on_cpu:
+            return self.queue.critical(self.work.event[at])
+        return self.self_spans(self.work.op[at])
+
+    def self_spans(self, ops: I32) -> Spans:
+        """Recorded time in which these ops themselves ran, less what their children cover."""
+        table = self.trace.ops
+        inside = np.flatnonzero(np.isin(table.parent, ops) & ~np.isin(np.arange(len(table.start)), ops))
+        whole = self.op_spans(ops)
+        return spans.subtract(whole, self.op_spans(inside)) if len(inside) else whole
+
+    def time_of(self, rows: Iterable[int]) -> float:
+        """Counted microseconds of rows of work within the recorded steps."""
+        return float(sum(self.work.time[r] for r in rows if self.within(float(self.work.start[r]))))
+
+    @cached_property
+    def recorded_work(self) -> list[int]:
+        """Rows of work that start within the recorded steps."""
+        return [int(r) for r in np.flatnonzero(self.all_within(self.work.start))]
+
+    def by_line(self, rows: Iterable[int]) -> list[tuple[SourceRef | None, list[int]]]:
+        """Rows of work by user statement, the one with the most time first; None for those without one."""
+        groups: dict[tuple[str, int] | None, list[int]] = {}
+        places: dict[tuple[str, int] | None, SourceRef | None] = {None: None}
+        for row in rows:
+            at = self.line_of_work(row)
+            key = (at.file, at.line) if at is not None else None
+            groups.setdefault(key, []).append(row)
+            places[key] = at
+        return sorted(
+            ((places[k], v) for k, v in groups.items()), key=lambda item: -float(self.work.time[item[1]].sum())
+        )
+
+    def chain_of(self, row: int) -> list[str]:
+        """Names of the ops that enclose a row of work, innermost first."""
+        return [self.op_name(r) for r in self.ancestors(int(self.work.op[row]))]
 
     def copies(self) -> I32:
         """Rows of the device's copies within the recorded steps."""
@@ -202,7 +252,7 @@ class Facts:
                 for row in np.flatnonzero(np.isin(table.name, list(wanted))) if wanted else ():
                     start = float(table.start[row])
                     found.append((start, start + float(table.dur[row]), int(table.tid[row]), -1))
-        return sorted(w for w in found if len(self.clip(spans.of([(w[0], w[1])]))))
+        return sorted(w for w in found if spans.measure(self.clip(spans.of([(w[0], w[1])]))) > 0)
 
     @cached_property
     def loader_spans(self) -> Spans:
@@ -215,108 +265,9 @@ class Facts:
             return spans.nothing()
         return self.clip(spans.of((self.offset(c.start_ns), self.offset(c.end_ns)) for c in self.sidecar.compiles))
 
-    # -- host events and their place in the program -----------------------------------------------------------------
-
-    @cached_property
-    def host_thread(self) -> int:
-        """The thread that runs the steps: that of their marks, else the one with the most ops."""
-        marks = [i for i, text in enumerate(self.names) if text.startswith("ProfilerStep#")]
-        rows = np.flatnonzero(np.isin(self.trace.ranges.name, marks))
-        if len(rows):
-            return int(self.trace.ranges.tid[rows[0]])
-        if not len(self.trace.ops.tid):
-            return -1
-        ids, where = np.unique(self.trace.ops.tid, return_inverse=True)
-        return int(ids[int(np.argmax(np.bincount(where, weights=self.trace.ops.self_dur)))])
-
-    @cached_property
-    def _ops_of_thread(self) -> dict[int, I32]:
-        ops = self.trace.ops
-        return {int(t): np.flatnonzero(ops.tid == t).astype(np.int32) for t in np.unique(ops.tid)}
-
-    def op_name(self, row: int) -> str:
-        return self.names[int(self.trace.ops.name[row])]
-
-    def op_end(self, row: int) -> float:
-        return float(self.trace.ops.start[row] + self.trace.ops.dur[row])
-
-    def op_at(self, tid: int, time: float) -> int:
-        """Row of the innermost op of a thread at a moment, -1 if it is in none."""
-        rows = self._ops_of_thread.get(tid)
-        if rows is None:
-            return -1
-        at = int(np.searchsorted(self.trace.ops.start[rows], time, side="right")) - 1
-        row = int(rows[at]) if at >= 0 else -1
-        while row >= 0 and self.op_end(row) < time:
-            row = int(self.trace.ops.parent[row])
-        return row
-
-    def ancestors(self, row: int) -> Iterator[int]:
-        """The op and those that enclose it, innermost first."""
-        while row >= 0:
-            yield row
-            row = int(self.trace.ops.parent[row])
-
-    def outermost(self, row: int) -> int:
-        """The outermost enclosing op that is work: the call that the user or a library made."""
-        best = row
-        for above in self.ancestors(row):
-            if not self.op_name(above).startswith(REGION_PREFIXES):
-                best = above
-        return best
-
-    def ops_named(self, *names: str) -> I32:
-        """Rows of ops of these names that start within the recorded steps."""
-        wanted = [i for i, text in enumerate(self.names) if text in names]
-        rows = np.flatnonzero(np.isin(self.trace.ops.name, wanted))
-        return np.array([r for r in rows if self.within(float(self.trace.ops.start[r]))], dtype=np.int32)
-
     def op_spans(self, rows: Iterable[int] | I32) -> Spans:
         at = np.asarray(list(rows) if not isinstance(rows, np.ndarray) else rows, dtype=np.int64)
         return self.clip(spans.union(self.trace.ops.start[at], self.trace.ops.start[at] + self.trace.ops.dur[at]))
-
-    def line_of_op(self, row: int) -> SourceRef | None:
-        """The user statement that the op's thread was in; for an op of the backward pass that of its forward op."""
-        if row < 0:
-            return None
-        return self.context.attribution.host_line(int(self.trace.ops.tid[row]), float(self.trace.ops.start[row]))
-
-    def line_of_call(self, row: int) -> SourceRef | None:
-        if row < 0:
-            return None
-        return self.context.attribution.host_line(int(self.trace.calls.tid[row]), float(self.trace.calls.start[row]))
-
-    def line_of_work(self, row: int) -> SourceRef | None:
-        """The first user statement of a row of work."""
-        at = int(self.context.attribution.source[row])
-        if at < 0:
-            return None
-        places = self.context.attribution.sources[at]
-        return next((p for p in places if not p.library), places[0])
-
-    @cached_property
-    def work_of_event(self) -> dict[int, int]:
-        """Row of ``Trace.device_events`` -> row of work."""
-        return {int(e): i for i, e in enumerate(self.work.event) if e >= 0}
-
-    def line_of_event(self, row: int) -> SourceRef | None:
-        """The user statement that caused a device event: by attribution, else by what its host thread was in."""
-        at = self.work_of_event.get(row)
-        place = self.line_of_work(at) if at is not None else None
-        if place is not None:
-            return place
-        op, call = int(self.trace.device_events.op[row]), int(self.trace.device_events.call[row])
-        return self.line_of_op(op) or self.line_of_call(call)
-
-    def in_range(self, tid: int, time: float, prefix: str) -> bool:
-        """Whether a thread is inside a range or op whose name starts with ``prefix``."""
-        op = self.op_at(tid, time)
-        if any(self.op_name(r).startswith(prefix) for r in self.ancestors(op)):
-            return True
-        ranges = self.trace.ranges
-        last = int(np.searchsorted(ranges.start, time, side="right"))
-        hits = np.flatnonzero((ranges.tid[:last] == tid) & (ranges.start[:last] + ranges.dur[:last] > time))
-        return any(self.names[int(ranges.name[r])].startswith(prefix) for r in hits)
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
@@ -327,8 +278,8 @@ class Facts:
     def launch_calls(self) -> I32:
         """Rows of the launching calls within the recorded steps."""
         calls = self.trace.calls
-        rows = np.flatnonzero((calls.kind == Call.LAUNCH) | (calls.kind == Call.GRAPH_LAUNCH))
-        return np.array([r for r in rows if self.within(float(calls.start[r]))], dtype=np.int32)
+        launches = (calls.kind == Call.LAUNCH) | (calls.kind == Call.GRAPH_LAUNCH)
+        return np.flatnonzero(launches & self.all_within(calls.start)).astype(np.int32)
 
     @cached_property
     def graph_launches(self) -> int:

@@ -52,8 +52,8 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
     return _cap(found)
 
 
-def _worth(candidate: Candidate) -> tuple[float, float]:
-    return (candidate.saving_us or 0.0, candidate.cost_us or 0.0)
+def _worth(candidate: Candidate) -> tuple[bool, float, float]:
+    return (not candidate.general, candidate.saving_us or 0.0, candidate.cost_us or 0.0)
 
 
 def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float | None) -> Finding | None:

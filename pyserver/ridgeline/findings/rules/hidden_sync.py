@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 
 from ridgeline.findings import spans, words
-from ridgeline.findings.blocking import Block, blocks
+from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import SourceRef
@@ -46,7 +46,7 @@ def rule(facts: Facts) -> list[Candidate]:
 
 def _on_device(facts: Facts) -> list[Candidate]:
     groups: dict[tuple[str | None, int | None, str], list[Block]] = defaultdict(list)
-    for block in blocks(facts):
+    for block in facts.blocks:
         if block.direction == "HtoD":
             continue  # pageable-copy speaks of those
         key = (

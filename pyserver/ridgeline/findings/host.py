@@ -1,0 +1,201 @@
+"""Where an event of the host stands in the program: its enclosing ops, its arguments, its user statement."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.findings.context import Context
+from ridgeline.profile import SourceRef
+from ridgeline.trace.tables import F64, I32
+
+REGION_PREFIXES = (
+    "Torch-Compiled Region",
+    "TorchDynamo Cache Lookup",
+    "## Call CompiledFxGraph",
+    "CompiledFunction",
+    "AOTDispatcher",
+    "Pregraph bytecode",
+    "ProfilerStep",
+    "autograd::engine",
+    "Optimizer.",
+    "enumerate(DataLoader)",
+)
+"""Names of cpu_op rows that only enclose others: they are places in the program, not work."""
+
+
+class HostFacts:
+    """The context's host side. ``Facts`` adds steps, the device and what the host waited for."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.trace = context.trace
+        self.work = context.work
+        self.document = context.document
+        self.sidecar = context.sidecar
+        self.names = context.trace.strings
+
+    def within(self, start: float) -> bool:
+        """Whether a moment lies in the recorded steps."""
+        raise NotImplementedError
+
+    def all_within(self, starts: F64) -> npt.NDArray[np.bool_]:
+        """``within`` for many moments."""
+        raise NotImplementedError
+
+    @cached_property
+    def host_thread(self) -> int:
+        """The thread that runs the steps: that of their marks, else the one with the most ops."""
+        marks = [i for i, text in enumerate(self.names) if text.startswith("ProfilerStep#")]
+        rows = np.flatnonzero(np.isin(self.trace.ranges.name, marks))
+        if len(rows):
+            return int(self.trace.ranges.tid[rows[0]])
+        if not len(self.trace.ops.tid):
+            return -1
+        ids, where = np.unique(self.trace.ops.tid, return_inverse=True)
+        return int(ids[int(np.argmax(np.bincount(where, weights=self.trace.ops.self_dur)))])
+
+    @cached_property
+    def _ops_of_thread(self) -> dict[int, I32]:
+        ops = self.trace.ops
+        return {int(t): np.flatnonzero(ops.tid == t).astype(np.int32) for t in np.unique(ops.tid)}
+
+    def op_name(self, row: int) -> str:
+        return self.names[int(self.trace.ops.name[row])]
+
+    def op_end(self, row: int) -> float:
+        return float(self.trace.ops.start[row] + self.trace.ops.dur[row])
+
+    def op_at(self, tid: int, time: float) -> int:
+        """Row of the innermost op of a thread at a moment, -1 if it is in none."""
+        rows = self._ops_of_thread.get(tid)
+        if rows is None:
+            return -1
+        at = int(np.searchsorted(self.trace.ops.start[rows], time, side="right")) - 1
+        row = int(rows[at]) if at >= 0 else -1
+        while row >= 0 and self.op_end(row) < time:
+            row = int(self.trace.ops.parent[row])
+        return row
+
+    def ops_between(self, tid: int, start: float, end: float) -> list[int]:
+        """Rows of a thread's ops that start in [start, end)."""
+        rows = self._ops_of_thread.get(tid)
+        if rows is None:
+            return []
+        lo, hi = np.searchsorted(self.trace.ops.start[rows], (start, end))
+        return [int(r) for r in rows[lo:hi]]
+
+    def ancestors(self, row: int) -> Iterator[int]:
+        """The op and those that enclose it, innermost first."""
+        while row >= 0:
+            yield row
+            row = int(self.trace.ops.parent[row])
+
+    def outermost(self, row: int) -> int:
+        """The outermost enclosing op that is work: the call that the user or a library made."""
+        best = row
+        for above in self.ancestors(row):
+            if not self.op_name(above).startswith(REGION_PREFIXES):
+                best = above
+        return best
+
+    def ops_named(self, *names: str) -> I32:
+        """Rows of ops of these names that start within the recorded steps."""
+        wanted = [i for i, text in enumerate(self.names) if text in names]
+        return np.flatnonzero(np.isin(self.trace.ops.name, wanted) & self.all_within(self.trace.ops.start)).astype(
+            np.int32
+        )
+
+    def line_of_op(self, row: int) -> SourceRef | None:
+        """The user statement that the op's thread was in; for an op of the backward pass that of its forward op."""
+        if row < 0:
+            return None
+        return self.context.attribution.host_line(int(self.trace.ops.tid[row]), float(self.trace.ops.start[row]))
+
+    def line_of_call(self, row: int) -> SourceRef | None:
+        if row < 0:
+            return None
+        return self.context.attribution.host_line(int(self.trace.calls.tid[row]), float(self.trace.calls.start[row]))
+
+    def line_of_work(self, row: int) -> SourceRef | None:
+        """The first user statement of a row of work."""
+        at = int(self.context.attribution.source[row])
+        if at < 0:
+            return None
+        places = self.context.attribution.sources[at]
+        return next((p for p in places if not p.library), places[0])
+
+    @cached_property
+    def work_of_event(self) -> dict[int, int]:
+        """Row of ``Trace.device_events`` -> row of work."""
+        return {int(e): i for i, e in enumerate(self.work.event) if e >= 0}
+
+    def line_of_event(self, row: int) -> SourceRef | None:
+        """The user statement that caused a device event: by attribution, else by what its host thread was in."""
+        at = self.work_of_event.get(row)
+        place = self.line_of_work(at) if at is not None else None
+        if place is not None:
+            return place
+        op, call = int(self.trace.device_events.op[row]), int(self.trace.device_events.call[row])
+        return self.line_of_op(op) or self.line_of_call(call)
+
+    @cached_property
+    def _with_children(self) -> set[int]:
+        return {int(p) for p in np.unique(self.trace.ops.parent) if p >= 0}
+
+    def has_children(self, op: int) -> bool:
+        return op in self._with_children
+
+    def children_named(self, op: int, *names: str) -> list[int]:
+        """Direct children of an op of these names."""
+        return [int(r) for r in self._children_of(op) if self.op_name(int(r)) in names]
+
+    def _children_of(self, op: int) -> I32:
+        ops = self.trace.ops
+        hi = int(np.searchsorted(ops.start, self.op_end(op), side="right"))
+        rows = np.arange(op + 1, hi, dtype=np.int32)
+        children: I32 = rows[ops.parent[rows] == op]
+        return children
+
+    def types_of(self, op: int) -> list[str]:
+        """Input types as the trace names them (``float``, ``c10::BFloat16``, ``Scalar``…); empty if not recorded."""
+        args = int(self.trace.ops.args[op]) if op >= 0 else -1
+        return list(self.trace.op_args.input_types[args] or []) if args >= 0 else []
+
+    def dims_of(self, op: int) -> list[list[int]]:
+        """Shapes of the inputs, ``[]`` for what is no tensor; empty if not recorded."""
+        args = int(self.trace.ops.args[op]) if op >= 0 else -1
+        rows = (self.trace.op_args.input_dims[args] or []) if args >= 0 else []
+        return [list(r) if isinstance(r, (list, tuple)) and all(isinstance(d, int) for d in r) else [] for r in rows]
+
+    @cached_property
+    def optimizer_spans(self) -> dict[int, list[tuple[float, float, str]]]:
+        """By thread: (start, end, name) of ``Optimizer.step#…`` and ``Optimizer.zero_grad#…`` in order."""
+        found: dict[int, list[tuple[float, float, str]]] = {}
+        for table in (self.trace.ranges, self.trace.ops):
+            wanted = [i for i, text in enumerate(self.names) if text.startswith("Optimizer.")]
+            for row in np.flatnonzero(np.isin(table.name, wanted)):
+                start = float(table.start[row])
+                entry = (start, start + float(table.dur[row]), self.names[int(table.name[row])])
+                found.setdefault(int(table.tid[row]), []).append(entry)
+        return {tid: sorted(entries) for tid, entries in found.items()}
+
+    def in_optimizer(self, tid: int, time: float) -> bool:
+        """Whether a thread is in an optimizer's step or zero_grad."""
+        entries = self.optimizer_spans.get(tid, [])
+        at = bisect_right(entries, (time, np.inf, "")) - 1
+        return any(lo <= time < hi for lo, hi, _ in entries[max(0, at - 1) : at + 1])
+
+    def in_range(self, tid: int, time: float, prefix: str) -> bool:
+        """Whether a thread is inside a range or op whose name starts with ``prefix``."""
+        op = self.op_at(tid, time)
+        if any(self.op_name(r).startswith(prefix) for r in self.ancestors(op)):
+            return True
+        ranges = self.trace.ranges
+        last = int(np.searchsorted(ranges.start, time, side="right"))
+        hits = np.flatnonzero((ranges.tid[:last] == tid) & (ranges.start[:last] + ranges.dur[:last] > time))
+        return any(self.names[int(ranges.name[r])].startswith(prefix) for r in hits)

@@ -1,0 +1,104 @@
+"""The device's queue: which gaps exist because the host came late, and which kernels the step really waits for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.findings import spans
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.spans import Spans
+from ridgeline.trace.tables import F64, I32, Call
+
+
+class Gap(NamedTuple):
+    """Device idle before an event."""
+
+    start: float
+    end: float
+    event: int
+    """Row of ``Trace.device_events`` that ended it."""
+
+
+class Queue:
+    """Gaps and criticality of one device."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        events, calls, rows = facts.trace.device_events, facts.trace.calls, facts.device_rows
+        self.rows: I32 = rows
+        self.start: F64 = events.start[rows]
+        self.reach: F64 = np.maximum.accumulate(self.start + events.dur[rows]) if len(rows) else self.start
+        call = events.call[rows]
+        safe = np.maximum(call, 0)
+        self.launched: F64 = np.where(call >= 0, calls.start[safe] if len(calls.start) else np.nan, np.nan)
+
+    @cached_property
+    def before(self) -> F64:
+        """End of all work before each event: the moment from which the device was free for it."""
+        return np.append(-np.inf, self.reach[:-1]) if len(self.reach) else self.reach
+
+    @cached_property
+    def late(self) -> npt.NDArray[np.bool_]:
+        """Events whose launch began only after the device had run dry."""
+        return (self.start > self.before) & (self.launched > self.before)
+
+    @cached_property
+    def late_gaps(self) -> list[Gap]:
+        """Gaps within the recorded time that end with an event launched late."""
+        found = []
+        for at in np.flatnonzero(self.late):
+            lo, hi = float(self.before[at]), float(self.start[at])
+            lo = max(lo, float(self.facts.recorded.start[0])) if len(self.facts.recorded.start) else lo
+            if hi > lo and self.facts.within(hi):
+                found.append(Gap(lo, hi, int(self.rows[at])))
+        return found
+
+    @cached_property
+    def excused(self) -> Spans:
+        """Time in which the host waited, loaded, copied or compiled, and gaps that a wait left behind."""
+        calls = self.facts.trace.calls
+        busy = np.flatnonzero((calls.kind == Call.SYNC) | (calls.kind == Call.MEMCPY) | (calls.kind == Call.MALLOC))
+        waiting = spans.union(calls.start[busy], calls.start[busy] + calls.dur[busy])
+        return spans.together(
+            waiting,
+            self.facts.loader_spans,
+            self.facts.compile_spans,
+            *(block.gap for block in self.facts.blocks),
+        )
+
+    @cached_property
+    def launch_spans(self) -> Spans:
+        """Device idle whose only cause is that the host launches too slowly."""
+        gaps = self.facts.clip(spans.of((g.start, g.end) for g in self.late_gaps))
+        return spans.subtract(gaps, self.excused)
+
+    @cached_property
+    def short_gaps(self) -> tuple[int, float]:
+        """(count, µs) of the gaps under a full queue: about a microsecond each, a matter of fusion, not of the host."""
+        gap = (self.start > self.before) & ~self.late & np.isfinite(self.before)
+        inside = [i for i in np.flatnonzero(gap) if self.facts.within(float(self.start[i]))]
+        return len(inside), float((self.start[inside] - self.before[inside]).sum()) if inside else 0.0
+
+    @cached_property
+    def _blocked(self) -> Spans:
+        return spans.of((b.start, b.end) for b in self.facts.blocks)
+
+    def critical(self, rows: I32 | list[int]) -> Spans:
+        """Recorded time that the step would lose if these events took none: they run alone, and what comes next was
+        already queued, or the host stood waiting for them. Before a late launch a faster kernel only idles longer."""
+        mine = np.asarray(rows, dtype=np.int64)
+        place = np.searchsorted(self.rows, mine)
+        follows = place + 1
+        late_after = np.zeros(len(mine), dtype=bool)
+        known = follows < len(self.rows)
+        late_after[known] = self.late[follows[known]]
+        ends = self.facts.trace.device_events.start[mine] + self.facts.trace.device_events.dur[mine]
+        at = np.searchsorted(self._blocked.start, ends, side="right") - 1
+        waited = np.zeros(len(mine), dtype=bool)
+        inside = at >= 0
+        waited[inside] = self._blocked.end[at[inside]] >= ends[inside]
+        return self.facts.exposed(mine[~late_after | waited].astype(np.int32))

@@ -1,0 +1,110 @@
+"""``attention-unfused``: attention written out (product, softmax, product), or ``scaled_dot_product_attention`` that fell
+back to its mathematical form: the matrix of scores goes through memory several times."""
+
+from __future__ import annotations
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.gemm import shape_of
+from ridgeline.profile import SourceRef
+
+MIN_KEYS = 64
+"""Shorter than this the scores are small and the fused kernel gains little."""
+NEAR_OPS = 40
+"""Outermost ops between the two products: scaling, mask, softmax, dropout and views."""
+DEVICE_SPEEDUP = 2.5
+CPU_SPEEDUP = 1.5
+"""Of the fused kernel over the written-out form, forward and backward, for 256 to 2048 keys."""
+SOFTMAX = ("aten::_softmax", "aten::softmax")
+MATH = "aten::_scaled_dot_product_attention_math"
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    found = []
+    written = _written_out(facts)
+    if written:
+        found.append(_candidate(facts, written, fallback=False))
+    math = [int(r) for r in facts.ops_named(MATH)]
+    if math:
+        found.append(_candidate(facts, math, fallback=True))
+    return found
+
+
+def _written_out(facts: Facts) -> list[int]:
+    """Softmax ops whose scores come from a product and go into one."""
+    products = [int(r) for r in facts.ops_named("aten::bmm", "aten::baddbmm")]
+    found = []
+    for row in map(int, facts.ops_named("aten::_softmax")):
+        dims = facts.dims_of(row)
+        if not dims or len(dims[0]) < 3 or dims[0][-1] < MIN_KEYS or dims[0][-2] == 1:
+            continue
+        if any(facts.op_name(a) == MATH for a in facts.ancestors(row)):
+            continue
+        scores = tuple(dims[0][-2:])
+        tid = facts.trace.ops.tid[row]
+        before = [p for p in products if p < row and facts.trace.ops.tid[p] == tid][-2:]
+        after = [p for p in products if p > row and facts.trace.ops.tid[p] == tid][:2]
+        makes = any((s := shape_of(facts, p)) is not None and (s.m, s.n) == scores for p in before)
+        takes = any((s := shape_of(facts, p)) is not None and (s.m, s.k) == scores for p in after)
+        if makes and takes:
+            found.append(row)
+    return found
+
+
+def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
+    places: dict[tuple[str, int], SourceRef] = {}
+    for row in rows:
+        at = facts.line_of_op(facts.outermost(row))
+        if at is not None:
+            places.setdefault((at.file, at.line), at)
+    work = _work(facts, rows, fallback=fallback)
+    claims, total = facts.claims_of(work), facts.time_of(work)
+    speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
+    dims = facts.dims_of(rows[0])
+    first = next(iter(places.values()), None)
+    return Candidate(
+        code="attention-unfused",
+        title="Attention misses the fused kernel",
+        fact=(
+            f"scaled_dot_product_attention takes its mathematical form {len(rows) / facts.n:.3g} times {facts.per}"
+            if fallback
+            else f"Attention over {dims[0][-1]} keys is written out {len(rows) / facts.n:.3g} times {facts.per}"
+        )
+        + f": {words.time(facts.per_step(total))} with its softmax and products.",
+        advice="See what keeps it from the fused kernel: torch.nn.attention.sdpa_kernel names the reason (mask, type, head size)."
+        if fallback
+        else "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask) computes the same without storing the scores "
+        "(other rounding).",
+        at=first,
+        cost_us=total,
+        saving_us=spans.measure(claims) * (1.0 - 1.0 / speedup),
+        claims=claims,
+        evidence={
+            "attentions_per_step": len(rows) / facts.n,
+            "scores": dims[0] if dims else None,
+            "assumed_speedup": speedup,
+        },
+    )
+
+
+def _work(facts: Facts, rows: list[int], *, fallback: bool) -> list[int]:
+    """Work of the attention itself: inside the op if it is one, else everything with the scores' shape nearby, and of the
+    backward pass what attribution leads to the same statements with the same shape."""
+    if fallback:
+        mine = set(rows)
+        return [r for r in facts.recorded_work if any(a in mine for a in facts.ancestors(int(facts.work.op[r])))]
+    shapes = {tuple(facts.dims_of(row)[0]) for row in rows}
+    flat = {(s[-2], s[-1]) for s in shapes}
+    found = []
+    for work in facts.recorded_work:
+        for op in facts.ancestors(int(facts.work.op[work])):
+            if any(len(d) >= 3 and (d[-2], d[-1]) in flat for d in facts.dims_of(op)) or _makes(facts, op, flat):
+                found.append(work)
+                break
+    return found
+
+
+def _makes(facts: Facts, op: int, flat: set[tuple[int, int]]) -> bool:
+    shape = shape_of(facts, op) if facts.op_name(op) in ("aten::bmm", "aten::baddbmm") else None
+    return shape is not None and (shape.m, shape.n) in flat

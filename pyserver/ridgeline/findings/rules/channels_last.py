@@ -1,0 +1,44 @@
+"""``channels-last``: every convolution transposes its input to the layout that tensor cores want, and back."""
+
+from __future__ import annotations
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+
+TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
+"""In the names of cuDNN's kernels."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    rows = [
+        r for r in facts.recorded_work if any(t in facts.names[int(facts.work.name[r])].lower() for t in TRANSPOSES)
+    ]
+    if facts.on_cpu or not rows:
+        return []
+    claims, total = facts.claims_of(rows), facts.time_of(rows)
+    lines = facts.by_line(rows)
+    return [
+        Candidate(
+            code="channels-last",
+            title="Convolutions transpose their tensors",
+            fact=f"{len(rows) / facts.n:.3g} layout transposes {facts.per} around convolutions take {words.time(facts.per_step(total))}.",
+            advice="model.to(memory_format=torch.channels_last) and the same for the input: cuDNN then needs no transposes.",
+            at=lines[0][0],
+            cost_us=total,
+            saving_us=spans.measure(claims),
+            claims=claims,
+            evidence={
+                "transposes_per_step": len(rows) / facts.n,
+                "related": [
+                    {
+                        "file": at.file,
+                        "line": at.line,
+                        "text": f"{words.time(facts.per_step(facts.time_of(mine)))} {facts.per}",
+                    }
+                    for at, mine in lines[1:4]
+                    if at is not None
+                ],
+            },
+        )
+    ]

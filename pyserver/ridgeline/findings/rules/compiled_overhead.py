@@ -1,0 +1,67 @@
+"""``compiled-overhead``: looking up the compiled code, its guards and its wrapper take longer than what it computes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+
+OVERHEAD = ("TorchDynamo Cache Lookup", "AOTDispatcher Runtime Wrapper Prologue", "Pregraph bytecode")
+SHARE_PCT = 5.0
+"""Of the step. A compiled call costs 20 to 100 µs on the host whatever it computes (0.2 ms cold, 0.1 ms after, measured
+on a graph of one addition); in a step of a few milliseconds that is nothing."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    rows = [
+        r
+        for r in range(len(facts.trace.ops.start))
+        if facts.op_name(r).startswith(OVERHEAD) and facts.within(float(facts.trace.ops.start[r]))
+    ]
+    if not rows:
+        return []
+    wrapping = facts.op_spans(rows)
+    cost = spans.measure(wrapping)
+    work = _inside(facts) if facts.on_cpu else spans.measure(facts.busy)
+    share = 100.0 * cost / facts.recorded_us
+    host_bound = facts.on_cpu or (spans.measure(facts.idle) > spans.measure(facts.busy))
+    if share < SHARE_PCT or cost < work or not host_bound:
+        return []
+    regions = [
+        r
+        for r in range(len(facts.trace.ops.start))
+        if facts.op_name(r).startswith("Torch-Compiled Region") and facts.within(float(facts.trace.ops.start[r]))
+    ]
+    return [
+        Candidate(
+            code="compiled-overhead",
+            title="The compiled region is too small to be worth calling",
+            fact=f"Cache lookup, guards and wrapper take {words.time(facts.per_step(cost))} {facts.per} on the host, "
+            f"what the region computes {words.time(facts.per_step(work))}.",
+            advice="Compile a larger function (the whole step), or leave this one eager.",
+            at=facts.line_of_op(regions[0]) if regions else facts.line_of_op(rows[0]),
+            cost_us=cost,
+            evidence={
+                "calls_per_step": len(regions) / facts.n,
+                "overhead_us_per_step": facts.per_step(cost),
+                "work_us_per_step": facts.per_step(work),
+                "threshold_pct": SHARE_PCT,
+            },
+        )
+    ]
+
+
+def _inside(facts: Facts) -> float:
+    """Self time of the kernels and leaf ops of compiled regions, on a CPU."""
+    ops = facts.trace.ops
+    rows = [
+        r
+        for r in range(len(ops.start))
+        if not facts.has_children(r)
+        and facts.within(float(ops.start[r]))
+        and not facts.op_name(r).startswith(OVERHEAD)
+        and any(facts.op_name(a).startswith("Torch-Compiled Region") for a in facts.ancestors(r))
+    ]
+    return float(ops.self_dur[np.array(rows, dtype=np.int64)].sum()) if rows else 0.0

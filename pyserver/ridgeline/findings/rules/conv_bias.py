@@ -1,0 +1,53 @@
+"""``conv-bias``: a convolution adds a bias that the batch normalisation after it takes out again."""
+
+from __future__ import annotations
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+
+CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
+NEXT_OPS = 3
+"""The normalisation follows at once; between them at most ops that only look at shapes."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    ops = facts.trace.ops
+    tops = [r for r in range(len(ops.start)) if facts.outermost(r) == r and facts.within(float(ops.start[r]))]
+    pairs: list[int] = []
+    for at, row in enumerate(tops):
+        dims = facts.dims_of(row)
+        if facts.op_name(row) not in CONVOLUTIONS or len(dims) < 3 or not dims[2]:
+            continue
+        after = [r for r in tops[at + 1 : at + 1 + NEXT_OPS] if ops.tid[r] == ops.tid[row]]
+        for norm in after:
+            given = facts.dims_of(norm)
+            if facts.op_name(norm) == "aten::batch_norm" and given and len(given[0]) > 1 and given[0][1] == dims[1][0]:
+                pairs.append(row)
+                break
+    return [_candidate(facts, pairs)] if pairs else []
+
+
+def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
+    mine = set(convolutions)
+    rows = [
+        r
+        for r in facts.recorded_work
+        if any(a in mine for a in facts.ancestors(int(facts.work.op[r]))) and "aten::add_" in facts.chain_of(r)
+    ]
+    claims, total = facts.claims_of(rows), facts.time_of(rows)
+    at = facts.line_of_op(convolutions[0])
+    return Candidate(
+        code="conv-bias",
+        title="A bias before batch normalisation has no effect",
+        fact=f"{len(convolutions) / facts.n:.3g} convolutions {facts.per} add a bias that the batch normalisation after them subtracts again"
+        + (f": {words.time(facts.per_step(total))}." if rows else "."),
+        advice="bias=False in those convolutions; the result is the same.",
+        at=at,
+        cost_us=total if rows else None,
+        saving_us=spans.measure(claims) if rows else None,
+        claims=claims if rows else None,
+        noted=True,
+        hint=not rows,
+        evidence={"convolutions_per_step": len(convolutions) / facts.n},
+    )

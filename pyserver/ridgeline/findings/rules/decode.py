@@ -1,0 +1,93 @@
+"""``token-decode``: a text grows token by token and every step computes all of it again, or its cache by concatenation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+
+GROWTH = 8
+"""Consecutive sizes that each are one larger than the last. By chance that does not happen."""
+LINEAR = ("aten::linear", "aten::embedding", "aten::matmul")
+CACHE = ("aten::cat",)
+SPEEDUP = 4.0
+"""With a cache a step computes one token, not all of them; what remains is limited by reading the weights."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    found = []
+    for ops, cache in ((LINEAR, False), (CACHE, True)):
+        growing = _growing(facts, ops)
+        if growing:
+            found.append(_candidate(facts, growing, cache=cache))
+            break
+    return found
+
+
+def _growing(facts: Facts, names: tuple[str, ...]) -> list[int]:
+    """Ops of one statement and name whose input grows by one from call to call."""
+    groups: dict[tuple[str, int, str], list[tuple[int, list[list[int]]]]] = defaultdict(list)
+    for row in map(int, facts.ops_named(*names)):
+        at = facts.line_of_op(facts.outermost(row))
+        dims = [d for d in facts.dims_of(row) if d]
+        if at is not None and dims:
+            groups[at.file, at.line, facts.op_name(row)].append((row, dims))
+    best: list[int] = []
+    for entries in groups.values():
+        distinct = [entries[0]]
+        run = 0
+        for row, dims in entries[1:]:
+            if dims != distinct[-1][1]:
+                run = run + 1 if _one_longer(distinct[-1][1], dims) else 0
+                distinct.append((row, dims))
+            if run >= GROWTH - 1:
+                rows = [r for r, _ in entries]
+                best = rows if len(rows) > len(best) else best
+                break
+    return best
+
+
+def _one_longer(before: list[list[int]], after: list[list[int]]) -> bool:
+    """Whether exactly one size of one input grew, by one."""
+    if [len(d) for d in before] != [len(d) for d in after]:
+        return False
+    changes = [b - a for x, y in zip(before, after) for a, b in zip(x, y) if a != b]
+    return changes == [1]
+
+
+def _candidate(facts: Facts, rows: list[int], *, cache: bool) -> Candidate:
+    at = facts.line_of_op(facts.outermost(rows[0]))
+    sizes = [max((max(d) for d in facts.dims_of(r) if d), default=0) for r in (rows[0], rows[-1])]
+    if cache:
+        return Candidate(
+            code="token-decode",
+            title="The cache grows by concatenation",
+            fact=f"torch.cat makes a new tensor, one longer each time, {len(rows) / facts.n:.3g} times {facts.per}.",
+            advice="Allocate the cache once at its full length and write into it (index_copy_): no copy, static shapes, and CUDA "
+            "graphs become possible.",
+            at=at,
+            evidence={"calls_per_step": len(rows) / facts.n, "threshold_calls": GROWTH},
+        )
+    work = [r for r in facts.recorded_work if facts.line_of_work(r) is not None]
+    claims = facts.claims_of(work)
+    total = facts.time_of(work)
+    return Candidate(
+        code="token-decode",
+        title="Every new token computes the whole text again",
+        fact=f"The input grows by one from call to call ({sizes[0]} … {sizes[1]}) and all of it is computed each time: "
+        f"{words.time(facts.per_step(total))} {facts.per}.",
+        advice="Keep keys and values of earlier tokens (a KV cache, allocated once) and feed only the new token.",
+        at=at,
+        cost_us=total,
+        saving_us=spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
+        claims=claims,
+        general=True,
+        evidence={
+            "first_length": sizes[0],
+            "last_length": sizes[1],
+            "assumed_speedup": SPEEDUP,
+            "threshold_calls": GROWTH,
+        },
+    )

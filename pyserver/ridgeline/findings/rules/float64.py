@@ -1,0 +1,52 @@
+"""``float64``: tensors in double precision, which hardly any model means."""
+
+from __future__ import annotations
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+
+SPEEDUP = 2.0
+"""Half the bytes; on most accelerators products gain far more (64 times on consumer cards)."""
+MIN_ELEMENTS = 64
+"""Scalars and small tables of constants are double in Python and cost nothing."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    rows = [r for r in facts.recorded_work if _is_double(facts, r)]
+    found = []
+    for at, mine in facts.by_line(rows):
+        claims = facts.claims_of(mine)
+        total = facts.time_of(mine)
+        found.append(
+            Candidate(
+                code="float64",
+                title="Arithmetic in double precision",
+                fact=f"{len(mine) / facts.n:.3g} operations {facts.per} on float64 tensors take {words.time(facts.per_step(total))}.",
+                advice="Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
+                "changes numerics.",
+                at=at,
+                cost_us=total,
+                saving_us=spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
+                claims=claims,
+                evidence={
+                    "operations_per_step": len(mine) / facts.n,
+                    "assumed_speedup": SPEEDUP,
+                    "changes_numerics": True,
+                },
+            )
+        )
+    return found
+
+
+def _is_double(facts: Facts, row: int) -> bool:
+    op = int(facts.work.op[row])
+    types, dims = facts.types_of(op), facts.dims_of(op)
+    return any(kind == "double" and _elements(shape) >= MIN_ELEMENTS for kind, shape in zip(types, dims))
+
+
+def _elements(shape: list[int]) -> int:
+    count = 1 if shape else 0
+    for size in shape:
+        count *= size
+    return count

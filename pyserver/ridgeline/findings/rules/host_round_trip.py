@@ -1,0 +1,87 @@
+"""``host-round-trip``: the step takes whole tensors to the host, for NumPy or for Python, in double precision at worst."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.blocking import direction_of
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import SourceRef
+
+PER_STEP = 0.5
+"""Copies a step. Less often is a checkpoint or a log."""
+SCALAR_BYTES = 8
+"""One number: ``hidden-sync`` speaks of those."""
+SPEEDUP = 10.0
+"""Of the host's part once the computation stays on the device."""
+BETWEEN_US = 50_000.0
+"""Longest host computation that is counted as belonging to the copy before it."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    if facts.on_cpu:
+        return []
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    places: dict[tuple[str, int], SourceRef] = {}
+    for row in map(int, facts.copies()):
+        if direction_of(facts.event_name(row)) != "DtoH":
+            continue
+        op = int(facts.trace.device_events.op[row])
+        chain = [facts.op_name(r) for r in facts.ancestors(op)]
+        at = facts.line_of_event(row)
+        if at is None or not any(name in ("aten::copy_", "aten::_to_copy", "aten::to") for name in chain):
+            continue
+        if facts.trace.device_events.bytes[row] <= SCALAR_BYTES:
+            continue
+        groups[at.file, at.line].append(row)
+        places[at.file, at.line] = at
+    return [_candidate(facts, places[key], rows) for key, rows in groups.items() if len(rows) >= PER_STEP * facts.n]
+
+
+def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
+    events = facts.trace.device_events
+    mine = {int(events.call[r]) for r in rows}
+    starts = [float(facts.trace.calls.start[c]) for c in mine if c >= 0]
+    waits = [b for b in facts.blocks if b.direction == "DtoH" and any(b.start <= s <= b.end for s in starts)]
+    # The host then works on the copy while the device idles: all of the gap up to the next launch is the round trip's.
+    gap = spans.of(
+        (g.start, g.end)
+        for g in facts.queue.late_gaps
+        for b in waits
+        if b.start <= g.end and g.start <= b.end and g.end - g.start < BETWEEN_US
+    )
+    gap = spans.subtract(facts.clip(gap), facts.loader_spans)
+    exposed = facts.exposed(np.array(rows, dtype=np.int32))
+    judged = not facts.stacks or facts.slowdown is not None
+    idle = spans.measure(gap) * facts.idle_scale
+    cost = spans.measure(exposed) + (idle if judged else 0.0)
+    double = any("double" in facts.types_of(r) for row in rows for r in facts.ancestors(int(events.op[row])))
+    known = [r for r in rows if np.isfinite(events.bytes[r])]
+    nbytes = float(events.bytes[known].sum())
+    size = f" of {words.size(nbytes / facts.n)}" if known else ""
+    return Candidate(
+        code="host-round-trip",
+        title="A tensor goes to the host inside the step",
+        fact=f"{words.times(len(rows) / facts.n).capitalize()} {facts.per} a tensor{size} is copied to the host"
+        f"{', in double precision' if double else ''}; the host waits for it, and the device waits for the host"
+        + (f": {words.time(facts.per_step(cost))}." if judged else " (not judged in time: stacks were recorded)."),
+        advice="Keep the computation on the device: torch.nonzero for np.argwhere, torch.where, masks"
+        + (", and single precision if it must be copied." if double else "."),
+        at=at,
+        cost_us=cost if judged else None,
+        saving_us=cost * (1.0 - 1.0 / SPEEDUP) if judged else None,
+        claims=spans.together(gap, exposed) if judged else None,
+        noted=True,
+        evidence={
+            "copies_per_step": len(rows) / facts.n,
+            "bytes_per_step": nbytes / facts.n if known else None,
+            "double_precision": double,
+            "wait_us_per_step": facts.per_step(sum(b.wait_us for b in waits)),
+            "gap_us_per_step": facts.per_step(idle) if judged else None,
+            "threshold_per_step": PER_STEP,
+        },
+    )

@@ -1,0 +1,148 @@
+"""``launch-bound``: the device's queue is empty because the host launches too slowly.
+
+A gap counts when the next launch call began after the device had run dry, while the host was neither waiting, loading,
+copying nor compiling. Low busy time alone is idleness, not its cause. Stacks slow the host several times over: on such
+a recording gaps prove nothing, and only the time of the driver calls themselves (C code, which stacks do not slow down)
+does: where the calls alone take longer than the device's work, the host cannot keep up whatever the profiler costs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import SourceRef
+
+SHARE_PCT = 15.0
+"""Of the step. Recording shapes slows a host-bound step by up to 20 % (measured without stacks, batch size 1), so less
+than this can be the recording's own doing; TraceLens flags idle time from the same share."""
+REMAINING_US = 1.0
+"""A gap between two kernels of one CUDA graph."""
+RELATED = 3
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    if facts.on_cpu or not len(facts.launch_calls):
+        return []
+    if facts.stacks and facts.slowdown is None:
+        return _by_calls(facts)
+    late = facts.queue.launch_spans
+    lost = spans.measure(late) * facts.idle_scale
+    share = (
+        100.0 * lost / facts.recorded_us if facts.idle_scale == 1.0 else 100.0 * facts.per_step(lost) / _plain(facts)
+    )
+    if share < SHARE_PCT:
+        return []
+    gaps = len(facts.queue.late_gaps)
+    launches = len(facts.launch_calls)
+    lines = _lines(facts)
+    saving = max(0.0, lost - gaps * REMAINING_US)
+    return [
+        Candidate(
+            code="launch-bound",
+            title="The host launches too slowly for the device",
+            fact=f"The device idles {words.time(facts.per_step(lost))} {facts.per} ({words.percent(share)}) because the next of "
+            f"{launches / facts.n:.0f} launches had not been made. A sampled utilisation (nvidia-smi) would still read near 100 %.",
+            advice=_advice(facts),
+            at=lines[0][0] if lines else None,
+            cost_us=lost,
+            saving_us=saving,
+            claims=late,
+            general=True,
+            evidence=_evidence(facts, lines)
+            | {
+                "launch_gap_us_per_step": facts.per_step(lost),
+                "gaps_per_step": gaps / facts.n,
+                "share_pct": share,
+                "threshold_pct": SHARE_PCT,
+                "scaled_to_plain_step": facts.idle_scale != 1.0,
+            },
+        )
+    ]
+
+
+def _by_calls(facts: Facts) -> list[Candidate]:
+    busy = spans.measure(facts.busy)
+    if facts.call_us <= busy:
+        return []
+    return [
+        Candidate(
+            code="launch-bound",
+            title="The host launches too slowly for the device",
+            fact=f"The {len(facts.launch_calls) / facts.n:.0f} launch calls alone take {words.time(facts.per_step(facts.call_us))} "
+            f"{facts.per}, the device's work {words.time(facts.per_step(busy))}: the host cannot keep up. Idle time itself is not "
+            "judged here, since recording stacks slows the host.",
+            advice=_advice(facts),
+            at=None,
+            general=True,
+            evidence=_evidence(facts, [])
+            | {
+                "call_us_per_step": facts.per_step(facts.call_us),
+                "busy_us_per_step": facts.per_step(busy),
+                "stacks": True,
+            },
+        )
+    ]
+
+
+def _plain(facts: Facts) -> float:
+    return facts.document.totals.plain_step_us or facts.step_us
+
+
+def _lines(facts: Facts) -> list[tuple[SourceRef, float]]:
+    """User statements by the gaps before their kernels, largest first."""
+    lost: dict[tuple[str, int], float] = defaultdict(float)
+    places: dict[tuple[str, int], SourceRef] = {}
+    for gap in facts.queue.late_gaps:
+        at = facts.line_of_event(gap.event)
+        if at is not None:
+            lost[at.file, at.line] += gap.end - gap.start
+            places[at.file, at.line] = at
+    return [(places[key], us) for key, us in sorted(lost.items(), key=lambda item: -item[1])]
+
+
+def _evidence(facts: Facts, lines: list[tuple[SourceRef, float]]) -> dict[str, object]:
+    """What CUDA graphs need, and whether this region has it."""
+    compiled = any(n.startswith("Torch-Compiled Region") for n in facts.names)
+    per_step = _launches_of_steps(facts)
+    count, short_us = facts.queue.short_gaps
+    evidence: dict[str, object] = {
+        "launches_per_step": len(facts.launch_calls) / facts.n,
+        "busy_us_per_step": facts.per_step(spans.measure(facts.busy)),
+        "graph_launches_per_step": facts.graph_launches / facts.n,
+        "compiled": compiled,
+        "cuda_graph_needs": {
+            "syncs_per_step": len(facts.blocks) / facts.n,
+            "same_launches_every_step": len(set(per_step)) <= 1 if len(per_step) > 1 else None,
+            "host_work_between_launches": "not known from a trace",
+        },
+        "gaps_under_a_full_queue": {"per_step": count / facts.n, "us_per_step": facts.per_step(short_us)},
+    }
+    if len(lines) > 1:
+        evidence["related"] = [
+            {
+                "file": at.file,
+                "line": at.line,
+                "text": f"{words.time(facts.per_step(us))} {facts.per} of gaps before its kernels",
+            }
+            for at, us in lines[1 : 1 + RELATED]
+        ]
+    return evidence
+
+
+def _launches_of_steps(facts: Facts) -> list[int]:
+    starts = facts.trace.calls.start[facts.launch_calls]
+    return [int(((starts >= lo) & (starts < hi)).sum()) for lo, hi in facts.steps]
+
+
+def _advice(facts: Facts) -> str:
+    compiled = any(n.startswith("Torch-Compiled Region") for n in facts.names)
+    how = 'torch.compile(..., mode="reduce-overhead")' if not compiled else 'mode="reduce-overhead" in torch.compile'
+    syncs = f", no synchronisation inside ({len(facts.blocks) / facts.n:.3g} {facts.per} now)" if facts.blocks else ""
+    varies = len(set(_launches_of_steps(facts))) > 1
+    shapes = ", static shapes (the number of launches varies between steps now)" if varies else ", static shapes"
+    if facts.graph_launches:
+        return f"Part of it runs as CUDA graphs already; bring the rest in, or make each step larger (batch size). They need stable addresses{shapes}{syncs}."
+    return f"CUDA graphs ({how}) replay all launches as one; they need stable addresses{shapes}{syncs}, and memory of their own. Or give each launch more work (batch size, fewer small operations)."

@@ -1,0 +1,134 @@
+"""``memory-near-capacity``, ``allocation-in-loop``, ``memory-fragmentation``: what memory costs, or soon will."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import SourceRef
+from ridgeline.trace.tables import Call
+
+NEAR_PCT = 90.0
+"""Of the device's memory (the TensorBoard profiler's threshold): beyond it the allocator begins to free and retry."""
+PER_STEP = 0.5
+"""Driver allocations a step. A caching allocator has all it needs after the first steps."""
+FRAGMENTED_PCT = 30.0
+"""Of the reserved peak that was not allocated when the allocated peak was reached."""
+FRAGMENTED_BYTES = 1 << 30
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    return _capacity(facts) + _driver_calls(facts) + _fragmentation(facts)
+
+
+def capacity_of(facts: Facts) -> int | None:
+    """Bytes of the device's memory, as the program or the trace reports them."""
+    if facts.sidecar is not None:
+        for device in facts.sidecar.devices:
+            if device.get("index", 0) == facts.device and isinstance(device.get("total_memory"), int):
+                return int(device["total_memory"])
+    info = next((d for d in facts.trace.devices if d.id == facts.device), None)
+    total = info.properties.get("totalGlobalMem") if info is not None else None
+    return int(total) if isinstance(total, (int, float)) and total > 0 else None
+
+
+def _capacity(facts: Facts) -> list[Candidate]:
+    memory, total = facts.document.memory, capacity_of(facts)
+    if memory is None or not memory.peak_bytes or not total:
+        return []
+    peak = max(memory.peak_bytes, memory.reserved_peak_bytes or 0)
+    share = 100.0 * peak / total
+    if share < NEAR_PCT:
+        return []
+    top = [a for a in memory.top if a.file and a.line]
+    at = SourceRef(file=top[0].file or "", line=top[0].line or 0) if top else None
+    return [
+        Candidate(
+            code="memory-near-capacity",
+            title="Memory is nearly full",
+            fact=f"The peak is {words.size(peak)} of {words.size(total)} ({words.percent(share)}).",
+            advice="The largest live allocations stand beside; activation checkpointing, a smaller batch, or a leaner optimizer state.",
+            at=at,
+            evidence={
+                "peak_bytes": peak,
+                "capacity_bytes": total,
+                "threshold_pct": NEAR_PCT,
+                "related": [
+                    {"file": a.file, "line": a.line, "text": f"{words.size(a.bytes)} live at the peak"}
+                    for a in top[1:4]
+                ],
+            },
+        )
+    ]
+
+
+def _driver_calls(facts: Facts) -> list[Candidate]:
+    """cudaMalloc and cudaFree within the steps: the allocator's cache is emptied, by hand or because memory ran out."""
+    calls = facts.trace.calls
+    rows = [int(r) for r in np.flatnonzero((calls.kind == Call.MALLOC) & facts.all_within(calls.start))]
+    if len(rows) < max(2.0, PER_STEP * facts.n):
+        return []
+    groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
+    places: dict[tuple[str, int] | None, SourceRef | None] = {}
+    for row in rows:
+        at = facts.line_of_call(row)
+        key = (at.file, at.line) if at else None
+        groups[key].append(row)
+        places[key] = at
+    key = max(groups, key=lambda k: (k is not None, float(calls.dur[groups[k]].sum())))
+    names = Counter(facts.call_name(r) for r in rows)
+    host = spans.union(calls.start[rows], calls.start[rows] + calls.dur[rows])
+    claims = facts.clip(host) if facts.on_cpu else spans.intersect(facts.clip(host), facts.idle)
+    cost = spans.measure(claims)
+    frees = sum(count for name, count in names.items() if "Free" in name)
+    return [
+        Candidate(
+            code="allocation-in-loop",
+            title="Memory is taken from the driver inside the step",
+            fact=f"{len(rows) / facts.n:.3g} calls {facts.per} ({', '.join(f'{c} {n}' for n, c in names.most_common(3))} in all): the host "
+            f"spends {words.time(facts.per_step(float(calls.dur[rows].sum())))} {facts.per} in them"
+            + (", and each cudaFree waits for the device." if frees else "."),
+            advice="Do not call torch.cuda.empty_cache() in the loop; if memory runs out instead, lower the peak or set "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+            at=places[key],
+            cost_us=cost,
+            saving_us=cost,
+            claims=claims,
+            noted=True,
+            evidence={
+                "calls_per_step": len(rows) / facts.n,
+                "calls": dict(names),
+                "host_us_per_step": facts.per_step(float(calls.dur[rows].sum())),
+                "threshold_per_step": PER_STEP,
+            },
+        )
+    ]
+
+
+def _fragmentation(facts: Facts) -> list[Candidate]:
+    memory = facts.document.memory
+    if memory is None or not memory.peak_bytes or not memory.reserved_peak_bytes:
+        return []
+    unused = memory.reserved_peak_bytes - memory.peak_bytes
+    share = 100.0 * unused / memory.reserved_peak_bytes
+    if share < FRAGMENTED_PCT or unused < FRAGMENTED_BYTES:
+        return []
+    return [
+        Candidate(
+            code="memory-fragmentation",
+            title="Much reserved memory is not in use",
+            fact=f"{words.size(memory.reserved_peak_bytes)} are reserved, {words.size(memory.peak_bytes)} allocated at the peak: "
+            f"{words.percent(share)} lies in pieces that did not fit.",
+            advice="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or fewer different sizes (padding to buckets).",
+            hint=True,
+            evidence={
+                "reserved_peak_bytes": memory.reserved_peak_bytes,
+                "peak_bytes": memory.peak_bytes,
+                "threshold_pct": FRAGMENTED_PCT,
+            },
+        )
+    ]
