@@ -28,7 +28,6 @@ from ridgeline.assemble.devices import (
 from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.operators import memory_table, operator_table, user_ranges
-from ridgeline.assemble.roof import add_roofline
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
 from ridgeline.attribution.split import line_rows
@@ -37,7 +36,6 @@ from ridgeline.findings.context import Context
 from ridgeline.profile import CompileEvent, ProfileDocument, QualityWarning, RecordedWith, Source, Totals
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Sidecar
-from ridgeline.trace.gaps import idle_by_cause
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Call, StepRow, Trace
 from ridgeline.trace.work import WorkTable, work_table
@@ -128,10 +126,7 @@ def analyze(recording: Recording) -> ProfileDocument:
     rows = build_kernels(trace, work, attribution, step_wall_us=window.wall_us if window.known else None)
     document = ProfileDocument(source=_source(trace, recording, window), quality=trace.quality)
     document.kernels = rows.kernels
-    peaks = add_roofline(document, trace, work, attribution, rows, recording.run_dir)
     document.devices = device_rows(trace, work, rows, window, underfilled_kernels(rows.kernels))
-    for device in document.devices:
-        device.peaks = peaks.get(device.id, device.peaks)
     document.categories = category_rows(work, rows)
     document.lines, document.unattributed = line_rows(
         trace, work, attribution, rows.of_work, [k.id for k in rows.kernels], exposed=rows.exposed,
@@ -144,10 +139,6 @@ def analyze(recording: Recording) -> ProfileDocument:
     document.modules = _modules(attribution, rows, work)
     document.compile_events = _compile_events(recording.sidecar)
     document.totals = _totals(trace, work, window, recording.sidecar)
-    if document.devices:
-        document.idle, _gaps = idle_by_cause(
-            trace, document.devices[0].id, (window.start, window.end), sidecar=recording.sidecar
-        )
     _explain_quality(document, attribution, recording)
     context = Context(
         trace=trace,

@@ -9,44 +9,9 @@ import numpy as np
 from ridgeline.assemble.kernels import KernelRows
 from ridgeline.profile import CATEGORIES, Category, CategoryRow, Device, Kernel, Step
 from ridgeline.sidecar import Sidecar
+from ridgeline.trace.intervals import clip, subtract, union
 from ridgeline.trace.tables import F64, DeviceInfo, Trace, Work
 from ridgeline.trace.work import WorkTable
-
-Interval = tuple[float, float]
-
-
-def union_of(start: F64, end: F64) -> list[Interval]:
-    """Merged intervals, ascending."""
-    if len(start) == 0:
-        return []
-    order = np.argsort(start, kind="stable")
-    s, e = start[order], np.maximum.accumulate(end[order])
-    new = np.concatenate([[True], s[1:] > e[:-1]])
-    heads = np.flatnonzero(new)
-    tails = np.concatenate([heads[1:] - 1, [len(s) - 1]])
-    return [(float(s[a]), float(e[b])) for a, b in zip(heads, tails)]
-
-
-def length(intervals: list[Interval], inside: Interval | None = None) -> float:
-    if inside is None:
-        return sum(b - a for a, b in intervals)
-    low, high = inside
-    return sum(max(0.0, min(b, high) - max(a, low)) for a, b in intervals)
-
-
-def subtract(of: list[Interval], minus: list[Interval]) -> float:
-    """Length of ``of`` that ``minus`` does not cover; both merged and ascending."""
-    total, j = 0.0, 0
-    for a, b in of:
-        while j < len(minus) and minus[j][1] <= a:
-            j += 1
-        covered, k = 0.0, j
-        while k < len(minus) and minus[k][0] < b:
-            covered += min(b, minus[k][1]) - max(a, minus[k][0])
-            k += 1
-        total += (b - a) - covered
-    return total
-
 
 @dataclass(slots=True, frozen=True)
 class WindowOf:
@@ -91,16 +56,15 @@ def device_rows(
     for info in _infos(trace, work):
         mine = work.device == info.id
         end = work.start + work.time if not work.on_cpu else work.end
-        busy = union_of(work.start[mine], end[mine])
+        busy = union(work.start[mine], end[mine])
         kind = {w: mine & (work.work == w) for w in Work}
         copies = kind[Work.MEMCPY] | kind[Work.MEMSET]
         comm = mine & communication
         compute = mine & ~copies & ~communication if len(category) else mine
-        span = busy[-1][1] - busy[0][0] if busy else None
-        busy_us = length(busy) if busy else None
-        inside = length(busy, (window.start, window.end))
+        span = float(busy.end[-1] - busy.start[0]) if len(busy.start) else None
+        busy_us = busy.total if len(busy.start) else None
+        inside = clip(busy, window.start, window.end).total
         window_us = window.end - window.start if window.known else None
-        compute_union = union_of(work.start[compute], end[compute])
         devices.append(
             Device(
                 id=info.id,
@@ -116,7 +80,7 @@ def device_rows(
                 memset_us=float(work.time[kind[Work.MEMSET]].sum()),
                 communication_us=float(work.time[comm].sum()),
                 exposed_copy_us=_exposed(work, end, copies, mine & ~copies),
-                exposed_communication_us=subtract(union_of(work.start[comm], end[comm]), compute_union),
+                exposed_communication_us=_exposed(work, end, comm, compute),
                 underfilled_us=float(work.time[mine & under].sum()) if not work.on_cpu else None,
                 streams=len(np.unique(work.stream[mine])),
             )
@@ -125,7 +89,7 @@ def device_rows(
 
 
 def _exposed(work: WorkTable, end: F64, these: np.ndarray, others: np.ndarray) -> float:
-    return subtract(union_of(work.start[these], end[these]), union_of(work.start[others], end[others]))
+    return subtract(union(work.start[these], end[these]), union(work.start[others], end[others])).total
 
 
 def _infos(trace: Trace, work: WorkTable) -> list[DeviceInfo]:
@@ -171,7 +135,7 @@ def step_rows(trace: Trace, work: WorkTable) -> list[Step]:
                 name=row.name,
                 start_us=trace.origin_ns / 1000 + row.start,
                 wall_us=row.dur,
-                busy_us=length(union_of(work.start[mine], end[mine])),
+                busy_us=union(work.start[mine], end[mine]).total,
                 kernels=int(mine.sum()),
                 window=row.window,
             )

@@ -6,10 +6,11 @@ from collections import defaultdict
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline import units
+from ridgeline import names, units
 from ridgeline.profile import Device, Finding, Kernel, Line, ProfileDocument
 from ridgeline.report.paths import Shortener
 
@@ -19,6 +20,7 @@ MAX_LINES = 12
 MIN_LINE_PCT = 0.5
 CONTEXT = 1
 NARROW = 90
+SUMMARY = "summary"
 
 _BOUND_STYLE = {"memory": "cyan", "compute": "magenta", "latency": "yellow", "unknown": "dim"}
 _SEVERITY_STYLE = {"warning": "bold yellow", "information": "bold", "hint": "dim"}
@@ -45,6 +47,7 @@ class _View:
         self.per = "step" if document.source.steps else "window"
         self.narrow = console.width < NARROW
         self.short = Shortener(document)
+        self._prose = min(console.width, 110)
 
     # -- sections --------------------------------------------------------------------------------------------------
 
@@ -71,10 +74,12 @@ class _View:
             self._print(f"[dim]left out: {', '.join(apart)}[/]")
 
     def worth_doing(self) -> None:
-        found = [f for f in self.document.findings if f.severity != "hint"][:3]
+        summary = next((f for f in self.document.findings if f.code == SUMMARY), None)
+        found = [f for f in self.document.findings if f.severity != "hint" and f.code != SUMMARY][:3]
         self._title("Most worth doing")
         if not found:
-            self._print("  Nothing stands out: no finding above half a percent of the step.")
+            words = f"{summary.title}. {summary.message}" if summary else "Nothing stands out."
+            self.console.print(Padding(Text(words), (0, 0, 0, 2)), width=self._prose)
         for number, finding in enumerate(found, 1):
             self._finding(number, finding)
 
@@ -83,7 +88,7 @@ class _View:
         where = f"  [blue]{escape(self.short(finding.file))}:{finding.line}[/]" if finding.file and finding.line else ""
         style = _SEVERITY_STYLE[finding.severity]
         self._print(f"  {number}. [{style}]{escape(finding.title)}[/]{where}{gain}")
-        self.console.print(Text(finding.message), style="dim", width=min(self.console.width, 110), highlight=False)
+        self.console.print(Padding(Text(finding.message, style="dim"), (0, 0, 0, 5)), width=self._prose)
 
     def device(self) -> None:
         for device in self.document.devices:
@@ -136,25 +141,38 @@ class _View:
         if not kernels:
             return
         self._title("Hot kernels")
-        table = self._table()
-        table.add_column(f"time/{self.per}", justify="right", no_wrap=True)
-        table.add_column(self._share_heading(), justify="right", no_wrap=True)
-        table.add_column(f"calls/{self.per}" if not self.narrow else "calls", justify="right", no_wrap=True)
-        table.add_column("bound", no_wrap=True)
-        table.add_column("kernel", overflow="ellipsis", no_wrap=True, ratio=3)
-        if not self.narrow:
-            table.add_column("from", overflow="ellipsis", no_wrap=True, ratio=2)
-        for kernel in kernels:
-            cells = [
+        headings = [f"time/{self.per}", "of step", "share", f"calls/{self.per}", "bound"]
+        columns = [
+            [
                 units.duration(kernel.total_us / self.steps),
-                units.percent(self._share(kernel)),
+                units.percent(kernel.step_share_pct),
+                units.percent(kernel.share_pct),
                 _count(kernel.count / self.steps),
                 self._bound(kernel),
-                escape(kernel.name),
             ]
-            if not self.narrow:
-                cells.append(escape(self._from(kernel)))
-            table.add_row(*cells)
+            for kernel in kernels
+        ]
+        if self.narrow or all(kernel.step_share_pct is None for kernel in kernels):
+            drop = 2 if any(kernel.step_share_pct is not None for kernel in kernels) else 1
+            headings.pop(drop)
+            for cells in columns:
+                cells.pop(drop)
+        sources = [] if self.narrow else [self._from(kernel) for kernel in kernels]
+        source_width = min(36, max(map(len, sources), default=0))
+        table = self._table()
+        used = 0
+        for number, heading in enumerate(headings):
+            width = max(len(heading), *(len(Text.from_markup(cells[number])) for cells in columns))
+            table.add_column(heading, justify="left" if heading == "bound" else "right", no_wrap=True, min_width=width)
+            used += width + 2
+        # What is left is the kernel's name; the rest of the row is never squeezed for it.
+        room = max(16, self.console.width - used - (source_width + 2 if source_width else 0) - 2)
+        table.add_column("kernel", no_wrap=True, max_width=room, overflow="ellipsis")
+        if source_width:
+            table.add_column("from", no_wrap=True, max_width=source_width, overflow="ellipsis")
+        for number, (kernel, cells) in enumerate(zip(kernels, columns)):
+            row = [*cells, escape(names.short(kernel.name))]
+            table.add_row(*row, *([escape(_keep_end(sources[number], source_width))] if source_width else []))
         self.console.print(table)
         rest = self.document.kernels[MAX_KERNELS:]
         if rest:
@@ -229,15 +247,6 @@ class _View:
         full = round(min(max(pct, 0.0), 100.0) / 100 * width)
         return f"[green]{'█' * full}[/][dim]{'░' * (width - full)}[/]" if self.console.encoding.startswith("utf") else ""
 
-    def _share_heading(self) -> str:
-        return "of step" if self._has_step_share() else "share"
-
-    def _has_step_share(self) -> bool:
-        return any(k.step_share_pct is not None for k in self.document.kernels)
-
-    def _share(self, kernel: Kernel) -> float | None:
-        return kernel.step_share_pct if self._has_step_share() else kernel.share_pct
-
     def _bound(self, kernel: Kernel) -> str:
         if kernel.bound == "unknown":
             return "[dim]-[/]"
@@ -267,6 +276,10 @@ _CAUSE = {
 
 def vars_of(idle: object) -> list[tuple[str, float]]:
     return [(name, float(getattr(idle, name))) for name in _CAUSE]
+
+
+def _keep_end(text: str, width: int) -> str:
+    return text if len(text) <= width else "…" + text[-(width - 1) :]
 
 
 def _count(value: float) -> str:
