@@ -55,3 +55,5 @@ class Attribution:
     """For ``quality.warnings``: hooks that did not fit, stale lines that were rejected…"""
     rejected_us: float = 0.0
     """Device time whose recorded line did not hold its text any more, hence is unattributed."""
+    op_lines: tuple[list[SourceRef], I32] | None = None
+    """The statement of every op of the trace (distinct statements, index a row of ``Trace.ops``), where a timeline ran."""

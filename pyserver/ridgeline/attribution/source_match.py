@@ -1,0 +1,150 @@
+"""Which statement of a function can have made a call, by its source alone. Exactly one, or none is claimed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ridgeline.attribution.sources import Function, callee_name
+
+# Operators by the op that they run; an in-place op is an augmented assignment.
+_BINARY: dict[str, type[ast.operator]] = {
+    "add": ast.Add,
+    "sub": ast.Sub,
+    "rsub": ast.Sub,
+    "mul": ast.Mult,
+    "div": ast.Div,
+    "floor_divide": ast.FloorDiv,
+    "remainder": ast.Mod,
+    "pow": ast.Pow,
+    "matmul": ast.MatMult,
+    "bitwise_and": ast.BitAnd,
+    "bitwise_or": ast.BitOr,
+    "bitwise_xor": ast.BitXor,
+}
+_COMPARISON: dict[str, type[ast.cmpop]] = {
+    "gt": ast.Gt,
+    "lt": ast.Lt,
+    "ge": ast.GtE,
+    "le": ast.LtE,
+    "eq": ast.Eq,
+    "ne": ast.NotEq,
+}
+_SUBSCRIPT = frozenset({"select", "slice", "index", "unsqueeze", "index_put_", "copy_", "fill_"})
+_UNARY: dict[str, type[ast.unaryop]] = {"neg": ast.USub, "bitwise_not": ast.Invert}
+
+
+@dataclass(slots=True, frozen=True)
+class MatchedCall:
+    kind: Literal["name", "module", "op", "compiled", "unknown"]
+    """name: a function or method of that name; module: an ``nn.Module`` of that type; op: an operator of that ATen op;
+    compiled: something that ``torch.compile`` returned."""
+    name: str
+
+
+def matching_statement(function: Function, call: MatchedCall, owner: ast.ClassDef | None = None) -> int | None:
+    """The line of the one statement that fits, None where none or several do, or where something could hide the call.
+
+    ``owner`` is the class of a method, whose ``__init__`` says of what type its submodules are.
+    """
+    if call.kind == "unknown" or call.name.startswith("<") or (not call.name and call.kind != "compiled"):
+        return None
+    wanted = {call.name}
+    if call.kind == "module":
+        wanted = _submodules(owner, call.name) if owner is not None else set()
+    elif call.kind == "compiled":
+        wanted = {n.targets[0].id for n in _own(function.node) if _is_compile(n)}  # type: ignore[attr-defined]
+    lines = set(_lines(function, call, wanted))
+    if len(lines) != 1 or (call.kind != "op" and _hides_calls(function, wanted)):
+        return None
+    return lines.pop()
+
+
+def _is_compile(node: ast.AST) -> bool:
+    """``name = torch.compile(…)``"""
+    return (
+        isinstance(node, ast.Assign)
+        and len(node.targets) == 1
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and callee_name(node.value) == "compile"
+    )
+
+
+def _submodules(owner: ast.ClassDef, kind: str) -> set[str]:
+    """Attributes that the class assigns a module of that type: ``self.fc = nn.Linear(…)``, also in tuples."""
+    found: set[str] = set()
+    for node in ast.walk(owner):
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts))
+            for left, right in pairs:
+                if isinstance(left, ast.Attribute) and isinstance(right, ast.Call) and callee_name(right) == kind:
+                    found.add(left.attr)
+    return found
+
+
+def _lines(function: Function, call: MatchedCall, wanted: set[str]) -> Iterator[int]:
+    for node in _own(function.node):
+        if call.kind != "op":
+            if isinstance(node, ast.Call) and callee_name(node) in wanted:
+                yield _name_line(node)
+        # Where C calls have no frames of their own, an op may also come from a call of its name.
+        elif isinstance(node, ast.Call) and (callee_name(node) or "").strip("_") == call.name.strip("_"):
+            yield _name_line(node)
+        elif isinstance(node, ast.expr | ast.stmt) and _runs(node, call.name):
+            yield node.lineno
+
+
+def _name_line(node: ast.Call) -> int:
+    """A call's own line: that of its last name, which for a chain over several lines is not where the chain begins."""
+    target = node.func
+    return (target.end_lineno or target.lineno) if isinstance(target, ast.Attribute) else target.lineno
+
+
+def _runs(node: ast.AST, op: str) -> bool:
+    plain = op.rstrip("_") if not op.startswith("_") else op
+    if isinstance(node, ast.BinOp):
+        return plain in _BINARY and isinstance(node.op, _BINARY[plain])
+    if isinstance(node, ast.AugAssign):
+        return plain in _BINARY and isinstance(node.op, _BINARY[plain])
+    if isinstance(node, ast.UnaryOp):
+        return plain in _UNARY and isinstance(node.op, _UNARY[plain])
+    if isinstance(node, ast.Compare):
+        return plain in _COMPARISON and any(isinstance(o, _COMPARISON[plain]) for o in node.ops)
+    if isinstance(node, ast.Subscript):
+        return op in _SUBSCRIPT
+    return False
+
+
+def _hides_calls(function: Function, wanted: set[str]) -> bool:
+    """Whether the function calls something through a local name, so that the wanted call may be spelled otherwise."""
+    bound = {
+        arg.arg for arg in [*function.node.args.args, *function.node.args.kwonlyargs, *function.node.args.posonlyargs]
+    }
+    bound |= {n.id for n in _own(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for node in _own(function.node):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in bound
+            and node.func.id not in wanted
+        ):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Call | ast.Subscript):
+            return True
+    return False
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function's own code: what nested functions and lambdas hold runs in frames of their own."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        yield child
+        yield from _own(child)

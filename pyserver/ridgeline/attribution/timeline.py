@@ -1,0 +1,178 @@
+"""The user-line timeline: which user statement a thread was in at an instant (see ``sidecar.Timeline``).
+
+The agent records an event whenever a user frame reaches a new line or returns. Replaying them once gives, for every
+event, the stack of user frames; equal stacks are one node, so a query is a binary search and a table look-up.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ridgeline.attribution.sources import SourceStore, body_line, calls
+from ridgeline.profile import Frame, SourceRef
+from ridgeline.sidecar import Timeline
+from ridgeline.trace.tables import F64, I32, I64
+
+METHOD = "timeline"
+CONFIDENCE = 0.99
+MAX_DEPTH = 256
+
+
+@dataclass(slots=True)
+class _Thread:
+    time_ns: I64
+    node: I32
+    """Innermost user frame after each event, -1 for none."""
+
+
+class LineTimeline:
+    """Queries by native thread id and unix nanoseconds. Nodes are interned stacks of (code, line)."""
+
+    def __init__(self, timeline: Timeline, data: bytes, store: SourceStore) -> None:
+        self.codes = timeline.codes
+        self.store = store
+        self._ids: dict[tuple[int, int, int], int] = {}
+        self._nodes: list[tuple[int, int, int]] = []
+        """(parent node, code, line)"""
+        self._threads: dict[int, _Thread] = {}
+        self._refs: dict[int, SourceRef | None] = {}
+        self._recursions: dict[tuple[int, int, int], bool] = {}
+        self.events = 0
+        for tid, offset, count in timeline.threads:
+            self._load(int(tid), data, int(offset), int(count))
+
+    def _load(self, tid: int, data: bytes, offset: int, count: int) -> None:
+        if offset < 0 or count <= 0 or offset + 16 * count > len(data):
+            return
+        time_ns = np.frombuffer(data, dtype="<i8", count=count, offset=offset).astype(np.int64)
+        line = array("i", data[offset + 8 * count : offset + 12 * count])
+        code = array("i", data[offset + 12 * count : offset + 16 * count])
+        if sys.byteorder == "big":
+            line.byteswap()
+            code.byteswap()
+        self.events += count
+        known = self._threads.get(tid)
+        start = int(known.node[-1]) if known is not None and len(known.node) else -1
+        node = np.asarray(self._replay(line, code, start), dtype=np.int32)
+        if known is not None:
+            time_ns, node = np.concatenate([known.time_ns, time_ns]), np.concatenate([known.node, node])
+        self._threads[tid] = _Thread(time_ns, node)
+
+    def _replay(self, lines: array[int], codes: array[int], node: int) -> list[int]:
+        """The node after each event. A negative line is an entry whose first line is still to come."""
+        out: list[int] = []
+        nodes, ids = self._nodes, self._ids
+        marked = any(line < 0 for line in lines)
+        entered = False
+        for line, code in zip(lines, codes):
+            if line == 0:  # a return: leave the frame, and any above it whose own return was missed
+                at = node
+                while at >= 0 and nodes[at][1] != code:
+                    at = nodes[at][0]
+                node = nodes[at][0] if at >= 0 else -1
+                entered = False
+            elif line < 0:
+                node = self._node(node, code, self._entry_line(code))
+                entered = True
+            else:
+                on_top = node >= 0 and nodes[node][1] == code
+                if on_top and (entered or marked or not self._recurs(code, nodes[node][2], line)):
+                    key = (nodes[node][0], code, line)
+                    found = ids.get(key)
+                    node = self._node(*key) if found is None else found
+                else:
+                    node = self._node(node, code, line)
+                entered = False
+            out.append(node)
+        return out
+
+    def _node(self, parent: int, code: int, line: int) -> int:
+        key = (parent, code, line)
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = len(self._nodes)
+            self._nodes.append(key)
+        return found
+
+    def _code(self, code: int) -> tuple[str, int, str]:
+        entry = self.codes[code] if 0 <= code < len(self.codes) else []
+        return (
+            str(entry[0]) if entry else "",
+            int(entry[1]) if len(entry) > 1 else 0,
+            str(entry[2]) if len(entry) > 2 else "",
+        )
+
+    def _entry_line(self, code: int) -> int:
+        return max(self._code(code)[1], 1)
+
+    def _recurs(self, code: int, current: int, line: int) -> bool:
+        """Whether a line event of the code on top is a recursive entry (recordings without marks of entry).
+
+        It is where the line is the first of the function's body and the statement that was current calls that very name.
+        """
+        key = (code, current, line)
+        if key not in self._recursions:
+            file, first_line, qualified = self._code(code)
+            name = qualified.rpartition(".")[2]
+            function = self.store.function_at(file, first_line, name)
+            self._recursions[key] = (
+                function is not None and line == body_line(function) and calls(function, current, name)
+            )
+        return self._recursions[key]
+
+    @property
+    def threads(self) -> list[int]:
+        return list(self._threads)
+
+    def at(self, thread: I64, unix_ns: F64 | I64) -> I32:
+        """The node for every (thread, unix nanoseconds), -1 where the thread was in no user frame."""
+        found: I32 = np.full(len(thread), -1, dtype=np.int32)
+        for tid, events in self._threads.items():
+            rows = np.flatnonzero(thread == tid)
+            if len(rows):
+                index = np.searchsorted(events.time_ns, unix_ns[rows], side="right") - 1
+                found[rows] = np.where(index >= 0, events.node[np.maximum(index, 0)], -1)
+        return found
+
+    def stack(self, node: int) -> list[tuple[str, int, str]]:
+        """(file, line, qualified name), outermost first."""
+        frames: list[tuple[str, int, str]] = []
+        while node >= 0 and len(frames) < MAX_DEPTH:
+            node, code, line = self._nodes[node]
+            file, _, name = self._code(code)
+            frames.append((file, line, name))
+        return frames[::-1]
+
+    def ref(self, node: int) -> SourceRef | None:
+        """The statement of a node, with its stack."""
+        if node < 0:
+            return None
+        if node not in self._refs:
+            frames = self.stack(node)
+            file, line, function = frames[-1]
+            self._refs[node] = SourceRef(
+                file=self.store.resolve(file),
+                line=line,
+                function=function or None,
+                text=self.store.text(file, line),
+                stack=[Frame(file=self.store.resolve(f), line=n, function=q or None) for f, n, q in frames],
+                method=METHOD,
+                confidence=CONFIDENCE,
+            )
+        return self._refs[node]
+
+
+def load_timeline(timeline: Timeline, run_dir: Path, store: SourceStore) -> LineTimeline | None:
+    """The timeline of a run folder, None where its file is missing."""
+    path = run_dir / timeline.file
+    try:
+        if not path.resolve().is_relative_to(run_dir.resolve()):
+            return None
+        return LineTimeline(timeline, path.read_bytes(), store)
+    except OSError:
+        return None
