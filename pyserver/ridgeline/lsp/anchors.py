@@ -38,7 +38,9 @@ def relocate(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
     return positions
 
 
-def _fill_gap(positions: list[int | None], old: Sequence[str], new: Sequence[str], gap: tuple[int, int, int, int]) -> None:
+def _fill_gap(
+    positions: list[int | None], old: Sequence[str], new: Sequence[str], gap: tuple[int, int, int, int]
+) -> None:
     low_old, high_old, low_new, high_new = gap
     if low_old == high_old or low_new == high_new:
         return
@@ -75,7 +77,9 @@ class Anchors:
     def __init__(self, profiled: Sequence[str], spans: Iterable[tuple[int, int]]) -> None:
         """``spans``: distinct (first, last) lines, zero-based and sorted, in the text ``profiled``; others are clipped away."""
         self.profiled = profiled
-        self.spans = [(first, max(first, min(last, len(profiled) - 1))) for first, last in spans if 0 <= first < len(profiled)]
+        self.spans = [
+            (first, max(first, min(last, len(profiled) - 1))) for first, last in spans if 0 <= first < len(profiled)
+        ]
         self.index = {first: i for i, (first, _) in enumerate(self.spans)}
         self._text = [[line.strip() for line in profiled[first : last + 1]] for first, last in self.spans]
         self._longest = max((last - first for first, last in self.spans), default=0)
@@ -103,6 +107,17 @@ class Anchors:
         for i, (first, _) in enumerate(self.spans):
             position = positions[first]
             if position is None:
+                self.lost[i], self.at[i] = True, last
+            else:
+                self.at[i] = last = position
+                self._judge(i, current)
+
+    def place(self, positions: Sequence[int | None], current: Sequence[str]) -> None:
+        """Puts anchor ``i`` on line ``positions[i]``; one without a position, or that would break the order, is lost."""
+        self._reset()
+        last = 0
+        for i, position in enumerate(positions):
+            if position is None or position < last:
                 self.lost[i], self.at[i] = True, last
             else:
                 self.at[i] = last = position

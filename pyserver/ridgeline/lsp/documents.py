@@ -36,6 +36,12 @@ class Document:
     language: str
     lines: list[str]
     codec: PositionCodec = field(default_factory=PositionCodec)
+    opened_as: str | None = None
+    """The text as the client sent it, until it is edited: its digest tells whether this is the file that was profiled."""
+
+    @property
+    def text(self) -> str:
+        return self.opened_as if self.opened_as is not None else "\n".join(self.lines)
 
     def column(self, line: int, units: int) -> int:
         """Code-point column of a position in client units, clipped to the line."""
@@ -67,6 +73,7 @@ class Document:
 
     def apply(self, change: types.TextDocumentContentChangeEvent) -> Edit:
         """Applies one change and returns it as whole lines; positions outside the text are clipped, as LSP asks."""
+        self.opened_as = None
         if not isinstance(change, types.TextDocumentContentChangePartial):
             edit = Edit(0, self.lines, split_lines(change.text))
             self.lines = edit.new

@@ -156,7 +156,9 @@ def substitute(text: str, *, name: str, file: Path | None, folder: Path | None) 
             "userHome": Path.home(),
         }
         if variable not in known:
-            raise SettingError(f"{name}: unknown variable ${{{variable}}}; known are {', '.join(sorted(known))}, env:NAME")
+            raise SettingError(
+                f"{name}: unknown variable ${{{variable}}}; known are {', '.join(sorted(known))}, env:NAME"
+            )
         found = known[variable]
         if found is None:
             raise SettingError(f"{name}: ${{{variable}}} has no value here; open a folder, or give a plain path")

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ridgeline.units import duration, percent
+from ridgeline.units import duration as duration
+from ridgeline.units import percent as percent
 
 Json = Mapping[str, Any]
 MAX_NAME = 60
@@ -76,7 +77,7 @@ def tuned_words(tuned: Json | None) -> str:
 
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#])")
 
 
 def clean_name(name: str, limit: int = MAX_NAME) -> str:

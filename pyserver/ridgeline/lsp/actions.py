@@ -1,0 +1,101 @@
+"""Code actions: whatever a lens offers, and what can be done about a finding, for editors without lenses too."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from ridgeline.lsp import protocol
+from ridgeline.lsp.diagnostics import SOURCE, page_of
+from ridgeline.lsp.lenses import command_for, title
+from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.views import Row, View
+
+PROFILE_KIND = "source.ridgeline"
+
+
+def actions(server: RidgelineServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    uri = params.text_document.uri
+    document = server.documents.get(uri)
+    if document is None:
+        return []
+    found: list[types.CodeAction] = []
+    view = server.view(uri)
+    if view is not None:
+        for row in view.rows_at(params.range.start.line)[:2]:
+            found += _of_row(server, view, row)
+        found += _of_findings(server, view, params)
+        trace = (
+            protocol.CLIENT_OPEN_TRACE
+            if protocol.CLIENT_OPEN_TRACE in server.wishes.commands
+            else protocol.COMMAND_OPEN_TRACE
+        )
+        if found and view.run.wire()["trace"]:
+            found.append(_action("Open the trace in Perfetto", PROFILE_KIND, trace, {"run": view.run.id}))
+        found.append(_action("Clear the profile of this file", PROFILE_KIND, protocol.COMMAND_CLEAR, {"uri": uri}))
+    if server.trusted and document.language == "python":
+        profile = (
+            protocol.CLIENT_PROFILE if protocol.CLIENT_PROFILE in server.wishes.commands else protocol.COMMAND_PROFILE
+        )
+        words = "Profile this module" if view is not None and view.generated else "Profile this file"
+        found.append(_action(words, PROFILE_KIND, profile, {"uri": uri}))
+    wanted = params.context.only
+    return [action for action in found if not wanted or any(_within(action.kind or "", kind) for kind in wanted)]
+
+
+def _of_row(server: RidgelineServer, view: View, row: Row) -> list[types.CodeAction]:
+    words = title(view, row)
+    verb = "Go to the source" if row.kind == "place" else "Show the kernels"
+    found = [
+        types.CodeAction(title=f"{verb}: {words}", kind=PROFILE_KIND, command=command_for(server, view, row, words))
+    ]
+    if server.trusted and view.generated and row.kind == "place":
+        argument = {"uri": view.document.uri, "kernel": row.data["kernels"][0]}
+        found.append(_action("Benchmark this kernel", PROFILE_KIND, protocol.COMMAND_BENCHMARK, argument))
+    tuned = row.data.get("autotune")
+    if server.trusted and tuned and tuned.get("status") == "candidate":
+        argument = {"uri": view.document.uri, "kernel": tuned["kernel"]}
+        found.append(
+            _action("Verify the autotune gain by measuring it", PROFILE_KIND, protocol.COMMAND_VERIFY, argument)
+        )
+    return found
+
+
+def _of_findings(server: RidgelineServer, view: View, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """Quick fixes of our diagnostics in the range: their page, and the off-switch of their rule."""
+    found = []
+    ours = {d.code: d for d in params.context.diagnostics if d.source == SOURCE}
+    by_code = {finding["code"]: finding for finding in (*view.part["findings"], *view.run.hot()["findings"])}
+    for code, one in ours.items():
+        finding = by_code.get(code)
+        if finding is None:
+            continue
+        page = page_of(finding.get("doc"))
+        if page:
+            explain = _action(
+                f"Explain “{code}”", "quickfix", protocol.COMMAND_SHOW, {"uri": page, "line": 0, "what": "page"}
+            )
+            explain.diagnostics = [one]
+            found.append(explain)
+        mute = _action(f"Do not show “{code}” any more", "quickfix", protocol.COMMAND_MUTE, {"code": code})
+        mute.diagnostics = [one]
+        found.append(mute)
+    return found
+
+
+def _action(title: str, kind: str, command: str, argument: protocol.Json) -> types.CodeAction:
+    return types.CodeAction(
+        title=title, kind=kind, command=types.Command(title=title, command=command, arguments=[argument])
+    )
+
+
+def _within(kind: str, wanted: str) -> bool:
+    """Kinds are hierarchical: ``source`` asks for ``source.ridgeline`` too."""
+    return not wanted or kind == wanted or kind.startswith(wanted + ".")
+
+
+def register(server: RidgelineServer) -> None:
+    options = types.CodeActionOptions(code_action_kinds=["quickfix", PROFILE_KIND], resolve_provider=False)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)
+    def code_action(ls: RidgelineServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+        return actions(ls, params)

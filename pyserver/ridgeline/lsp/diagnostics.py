@@ -1,0 +1,215 @@
+"""Findings as diagnostics, pushed: they come from a run, not from an edit, and every client takes pushed ones.
+
+Information unless told otherwise, at most a hundred a file and five hundred in all. A finding of the whole program stands
+on the first line of its target, since not every editor has a place for findings without one. Files that are not open get
+theirs too when a run is new, so that the list of problems is whole.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lsprotocol import types
+
+import ridgeline
+from ridgeline.lsp import protocol, wording
+from ridgeline.lsp.documents import Document, split_lines
+from ridgeline.lsp.navigation import generated_locations
+from ridgeline.lsp.places import uri_of
+from ridgeline.lsp.server import Listener, RidgelineServer
+from ridgeline.lsp.store import ShownRun
+from ridgeline.lsp.views import View
+
+SOURCE = "ridgeline"
+MAX_OF_FILE = 100
+MAX_OF_WORKSPACE = 500
+MAX_RELATED = 3
+SEVERITIES = {
+    "hint": types.DiagnosticSeverity.Hint,
+    "information": types.DiagnosticSeverity.Information,
+    "warning": types.DiagnosticSeverity.Warning,
+    "error": types.DiagnosticSeverity.Error,
+}
+Json = protocol.Json
+
+
+@functools.cache
+def page_of(doc: str | None) -> str | None:
+    """URI of a finding's page: as it is if it is one, else the file of that name shipped with the package."""
+    if not doc:
+        return None
+    if doc.startswith(("https://", "http://", "file://")):
+        return doc
+    start = Path(ridgeline.__file__).resolve().parent
+    for folder in (start, *list(start.parents)[:3]):
+        page = (folder / doc).resolve()
+        if page.is_file() and page.is_relative_to(folder):
+            return uri_of(page)
+    return None
+
+
+def severity_of(server: RidgelineServer, finding: Json) -> types.DiagnosticSeverity | None:
+    """``None`` where the code is muted or off. A finding that calls itself a hint stays one unless a setting says otherwise."""
+    code = finding["code"]
+    if code in server.library.muted:
+        return None
+    chosen = server.settings.diagnostics.of(code)
+    named = code in server.settings.diagnostics.severity or "*" in server.settings.diagnostics.severity
+    if not named and finding.get("severity") == "hint":
+        chosen = "hint"
+    return SEVERITIES.get(chosen)
+
+
+def message_of(finding: Json, *, stale: bool) -> str:
+    """``Title. Message (saves ~1.2 ms/step, ~4.0 % of the step)``"""
+    gain, saving = finding.get("step_gain_pct"), finding.get("saving_us")
+    parts = [
+        f"~{wording.duration(saving)}/step" if saving else "",
+        f"~{wording.percent(gain)} of the step" if gain else "",
+    ]
+    saves = ", ".join(part for part in parts if part)
+    text = f"{finding['title']}. {finding['message']}" if finding.get("message") else finding["title"]
+    return text + (f" (may save {saves})" if saves else "") + (" (this line was edited since)" if stale else "")
+
+
+def diagnostic(
+    server: RidgelineServer, finding: Json, where: types.Range, related: list[types.Location], *, stale: bool
+) -> types.Diagnostic | None:
+    severity = severity_of(server, finding)
+    if severity is None:
+        return None
+    page = page_of(finding.get("doc"))
+    return types.Diagnostic(
+        range=where,
+        severity=severity,
+        code=finding["code"],
+        code_description=types.CodeDescription(href=page) if page and server.can.code_description else None,
+        source=SOURCE,
+        message=message_of(finding, stale=stale),
+        related_information=[
+            types.DiagnosticRelatedInformation(location=location, message="generated code of this line")
+            for location in related
+        ]
+        if related and server.can.related_information
+        else None,
+        data={"code": finding["code"], "line": finding.get("line")},
+    )
+
+
+def of_view(server: RidgelineServer, view: View) -> list[types.Diagnostic]:
+    """Those of an open document, where its lines stand now; findings on lines that are gone are left out."""
+    found = []
+    for finding in view.part["findings"]:
+        where = view.line_of(finding["line"]) if finding.get("line") else (0, False)
+        if where is None:
+            continue
+        line, stale = where
+        rows = [row for row in view.rows_at(line) if row.kind == "line" and row.line == line]
+        related = [t for row in rows for t in generated_locations(server, view, row.data["top"])][:MAX_RELATED]
+        end = line + max(rows[0].data.get("end", 0) - rows[0].data["line"], 0) if rows else line
+        one = diagnostic(server, finding, view.document.line_range(line, end_line=end), related, stale=stale)
+        if one is not None:
+            found.append(one)
+    return found[:MAX_OF_FILE]
+
+
+@dataclass
+class Publisher(Listener):
+    server: RidgelineServer
+    published: set[str] = field(default_factory=set)
+    """URIs that have diagnostics of ours at the moment."""
+
+    def shown(self, uris: set[str], reason: protocol.Reason) -> None:
+        wanted: dict[str, list[types.Diagnostic]] = {}
+        if self.server.settings.annotations.diagnostics:
+            for uri in uris:
+                view = self.server.view(uri)
+                if view is not None:
+                    wanted[uri] = of_view(self.server, view)
+            self._add_program_findings(wanted, uris)
+            if reason != "restored":
+                self._add_closed_files(wanted)
+        else:
+            uris = uris | self.published
+        stale = self.published if reason != "restored" else self.published & uris
+        for uri in (stale | uris) - set(wanted):
+            wanted[uri] = []
+        self._publish(wanted)
+
+    def edited(self, uris: set[str]) -> None:
+        """Editors move diagnostics with the text themselves; what changes is which are stale or gone."""
+        if self.server.settings.annotations.diagnostics:
+            self.shown(uris, "restored")
+
+    def _publish(self, wanted: dict[str, list[types.Diagnostic]]) -> None:
+        room = MAX_OF_WORKSPACE
+        for uri, items in wanted.items():
+            items = items[:room]
+            room -= len(items)
+            if not items and uri not in self.published:
+                continue
+            (self.published.add if items else self.published.discard)(uri)
+            document = self.server.documents.get(uri)
+            version = document.version if document else None
+            self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, items, version))
+
+    def _add_program_findings(self, wanted: dict[str, list[types.Diagnostic]], uris: Iterable[str]) -> None:
+        """Findings without a file, on the first line of the run's target if that is one of the documents."""
+        for uri in uris:
+            path, document = self.server.path_of(uri), self.server.documents.get(uri)
+            run = self.server.library.run_for(path) if path else None
+            if document is None or run is None or path != run.info.target:
+                continue
+            for finding in run.hot()["findings"]:
+                if finding.get("file"):
+                    continue
+                one = diagnostic(self.server, finding, document.line_range(0), [], stale=False)
+                if one is not None and len(wanted.setdefault(uri, [])) < MAX_OF_FILE:
+                    wanted[uri].append(one)
+
+    def _add_closed_files(self, wanted: dict[str, list[types.Diagnostic]]) -> None:
+        run = self.server.library.newest()
+        if run is None:
+            return
+        by_file: dict[str, list[Json]] = {}
+        for finding in run.hot()["findings"]:
+            by_file.setdefault(finding.get("file") or run.info.target, []).append(finding)
+        for path, findings in by_file.items():
+            document = self._closed_document(path, run)
+            if document is None or document.uri in self.server.documents:
+                continue
+            items = []
+            for finding in findings:
+                where = document.line_range((finding.get("line") or 1) - 1)
+                one = diagnostic(self.server, finding, where, [], stale=False)
+                if one is not None:
+                    items.append(one)
+            wanted[document.uri] = items[:MAX_OF_FILE]
+
+    def _closed_document(self, path: str, run: ShownRun) -> Document | None:
+        """A file that is not open, with its text, if it is still what was profiled."""
+        found = self.server.places.find(path, run.folder, run.files.get(path))
+        if len(found) != 1:
+            return None
+        try:
+            data = found[0].read_bytes()
+        except OSError:
+            return None
+        entry = run.files.get(path) or {}
+        if entry.get("sha256") and not _is(data, entry["sha256"]):
+            return None
+        lines = split_lines(data.decode("utf-8", "replace"))
+        return Document(uri_of(found[0]), None, "python", lines, self.server.workspace.position_codec)
+
+
+def _is(data: bytes, digest: str) -> bool:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest() == digest
+
+
+def register(server: RidgelineServer) -> None:
+    server.listeners.append(Publisher(server))

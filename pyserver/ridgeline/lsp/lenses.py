@@ -1,0 +1,115 @@
+"""Code lenses: time per step, share, bound, above hot lines, functions, and places of generated code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lsprotocol import types
+
+from ridgeline.lsp import protocol, wording
+from ridgeline.lsp.navigation import targets_of
+from ridgeline.lsp.places import plain
+from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.settings import AnnotationSettings
+from ridgeline.lsp.views import Row, View
+
+
+def chosen_rows(view: View, settings: AnnotationSettings) -> list[Row]:
+    """Rows worth a lens: at least ``minimumPercent``, at most ``maximumLenses``, the hottest ones, in the order of lines.
+
+    A function gets one only where several of its lines do not already tell its story: it must hold two rows or more (the
+    index sees to that). Of two rows on one line (a function of one line, say) the line's own stays.
+    """
+    rows = [row for row in view.rows() if row.share >= settings.minimumPercent]
+    by_line: dict[int, Row] = {}
+    for row in rows:
+        known = by_line.get(row.line)
+        if known is None or (known.kind == "function" and row.kind == "line"):
+            by_line[row.line] = row
+    hottest = sorted(by_line.values(), key=lambda row: (-row.share, row.line))[: max(settings.maximumLenses, 0)]
+    return sorted(hottest, key=lambda row: row.line)
+
+
+def title(view: View, row: Row) -> str:
+    """``4.13 ms/step · 16 % of step · ~memory bound · shared with L42–43``, without what is not known."""
+    data, steps = row.data, view.run.steps
+    parts = [wording.time_of(row.time_us, steps), wording.share_words(data)]
+    if row.kind == "place":
+        kernels = [view.kernels[identity] for identity in data["kernels"]]
+        parts += [_bound_of_place(kernels), _origin(kernels)]
+    else:
+        parts.append(wording.bound_words(data))
+        parts.append(wording.shared_words([_now(view, line) for line in data.get("shared_with") or []]))
+        tuned = data.get("autotune")
+        if tuned and tuned.get("status") == "verified":
+            parts.append(wording.tuned_words(tuned))
+        if row.kind == "function" or data.get("granularity") == "function":
+            parts.append("whole function")
+    if row.stale:
+        parts.append("edited since")
+    return wording.joined(*parts)
+
+
+def _now(view: View, line: int) -> int:
+    """A one-based line of the profiled text as it is numbered now."""
+    where = view.line_of(line)
+    return where[0] + 1 if where is not None else line
+
+
+def _bound_of_place(kernels: Iterable[wording.Json]) -> str:
+    words = {wording.bound_words(kernel) for kernel in kernels}
+    return words.pop() if len(words) == 1 else ("mixed" if words - {""} else "")
+
+
+def _origin(kernels: Iterable[wording.Json]) -> str:
+    """``from model.py:41`` (and how many more lines), the user's lines before library ones."""
+    own: dict[str, None] = {}
+    other: dict[str, None] = {}
+    for kernel in kernels:
+        for source in kernel.get("source") or []:
+            if source.get("line"):
+                (other if source.get("library") else own)[f"{wording.base(source['file'])}:{source['line']}"] = None
+    names = list(own) or list(other)
+    if not names:
+        return ""
+    return f"from {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
+def lenses(server: RidgelineServer, uri: str) -> list[types.CodeLens]:
+    view = server.view(uri)
+    if view is None or not server.settings.annotations.lenses:
+        return []
+    found = []
+    for row in chosen_rows(view, server.settings.annotations):
+        at = types.Position(line=row.line, character=0)
+        found.append(
+            types.CodeLens(
+                range=types.Range(start=at, end=view.document.line_range(row.line).end),
+                command=command_for(server, view, row, title(view, row)),
+            )
+        )
+    return found
+
+
+def command_for(server: RidgelineServer, view: View, row: Row, words: str) -> types.Command:
+    """What a click on a row does: to the generated code of a user's line, to the user's line of generated code."""
+    uri = view.document.uri
+    if protocol.CLIENT_GO_TO in server.wishes.commands:
+        locations = targets_of(server, view, row)
+        argument = {
+            "uri": uri,
+            "position": {"line": row.line, "character": 0},
+            "locations": [plain(location) for location in locations],
+            "title": words,
+        }
+        return types.Command(title=words, command=protocol.CLIENT_GO_TO, arguments=[argument])
+    what = "source" if row.kind == "place" else "kernels"
+    return types.Command(
+        title=words, command=protocol.COMMAND_SHOW, arguments=[{"uri": uri, "line": row.line, "what": what}]
+    )
+
+
+def register(server: RidgelineServer) -> None:
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    def code_lens(ls: RidgelineServer, params: types.CodeLensParams) -> list[types.CodeLens]:
+        return lenses(ls, params.text_document.uri)

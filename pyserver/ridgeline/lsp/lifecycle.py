@@ -1,0 +1,162 @@
+"""From ``initialize`` to exit: options, settings, the watch over the run folders, and the watch over the client's process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+
+from ridgeline.lsp import protocol, settings
+from ridgeline.lsp.server import Capabilities, ClientWishes, RidgelineServer
+from ridgeline.runs.folder import RunInfo
+from ridgeline.runs.store import default_root
+
+logger = logging.getLogger(__name__)
+
+WATCH_EVERY_S = 1.0
+PARENT_EVERY_S = 1.0
+STOP_PATIENCE_S = 8.0
+SECTION = "ridgeline"
+
+
+def initialize(server: RidgelineServer, params: types.InitializeParams) -> None:
+    options = params.initialization_options if isinstance(params.initialization_options, dict) else {}
+    server.can = Capabilities.read(params.capabilities)
+    server.wishes = ClientWishes.read(options.get("client"))
+    server.trusted = options.get("trusted") is not False
+    server.places.set_folders(_folders(server, params))
+    use_settings(server, options.get("settings"))
+
+
+def _folders(server: RidgelineServer, params: types.InitializeParams) -> list[Path]:
+    uris = [folder.uri for folder in params.workspace_folders or []] or ([params.root_uri] if params.root_uri else [])
+    return [Path(path) for uri in uris if (path := server.path_of(uri)) is not None]
+
+
+def use_settings(server: RidgelineServer, value: Any) -> None:
+    """Takes settings as a client sent them; what is not understood is reported and left at its default."""
+    server.settings, problems = settings.read(value)
+    for problem in problems:
+        server.window_show_message(
+            types.ShowMessageParams(types.MessageType.Warning, f"Ridgeline setting ignored: {problem}")
+        )
+    roots = [default_root()]
+    if server.settings.storage.path:
+        folder = server.places.folders[0] if server.places.folders else None
+        try:
+            chosen = settings.substitute(
+                server.settings.storage.path, name="ridgeline.storage.path", file=None, folder=folder
+            )
+            roots.insert(0, Path(chosen).expanduser().absolute())
+        except settings.SettingError as error:
+            server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, str(error)))
+    if list(dict.fromkeys(roots)) != server.library.roots:
+        server.library.open(roots)
+
+
+async def pull_settings(server: RidgelineServer) -> None:
+    """Asks the client for the section, scoped to the first workspace folder."""
+    scope = server.places.folders[0].as_uri() if server.places.folders else None
+    item = types.ConfigurationItem(section=SECTION, scope_uri=scope)
+    answer = await server.workspace_configuration_async(types.ConfigurationParams(items=[item]))
+    before = (server.settings, server.library.roots)
+    use_settings(server, answer[0] if answer else None)
+    if (server.settings, server.library.roots) != before:
+        server.show_all_again("settings", server.library.newest())
+
+
+async def watch_runs(server: RidgelineServer) -> None:
+    """Shows runs that others made (a terminal, a job on a cluster) when their profile appears."""
+    while True:
+        started = asyncio.get_running_loop().time()
+        changed = await asyncio.to_thread(server.library.poll)
+        spent = asyncio.get_running_loop().time() - started
+        if changed:
+            _show_changed(server, changed)
+        # With very many runs a look takes longer; it must never be more than a small part of the time.
+        await asyncio.sleep(max(WATCH_EVERY_S, 50 * spent))
+
+
+def _show_changed(server: RidgelineServer, changed: list[RunInfo]) -> None:
+    server.library.forget()
+    own = server.runner.folder.id if server.runner is not None and server.runner.folder is not None else None
+    finished = [info for info in changed if info.finished and info.id != own]
+    new = [info for info in finished if info.id not in server.announced]
+    server.announced.update(info.id for info in finished)
+    for info in new:
+        run = server.library.load(info)
+        if run is None:
+            server.index_missing()
+        else:
+            server.show_all_again("found", run)
+
+
+async def watch_parent(server: RidgelineServer, pid: int) -> None:
+    """Ends this process when the editor's is gone: its end of our standard input may be held open by a child of it."""
+    while alive(pid):
+        await asyncio.sleep(PARENT_EVERY_S)
+    logger.warning("the client's process %d is gone; stopping", pid)
+    await stop_run(server)
+    # The reader thread is blocked on standard input, which nobody will ever close.
+    os._exit(1)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+async def stop_run(server: RidgelineServer) -> None:
+    """Cancels the run in progress and waits for its end, within reason."""
+    runner = server.runner
+    if runner is None:
+        return
+    runner.cancel()
+    try:
+        await asyncio.wait_for(runner.over(), STOP_PATIENCE_S)
+    except asyncio.TimeoutError:
+        logger.error("the run did not stop in %s s; its supervisor takes our end as a cancel", STOP_PATIENCE_S)
+
+
+def register(server: RidgelineServer) -> None:
+    @server.feature(types.INITIALIZE)
+    def on_initialize(ls: RidgelineServer, params: types.InitializeParams) -> None:
+        initialize(ls, params)
+
+    @server.feature(types.INITIALIZED)
+    def on_initialized(ls: RidgelineServer, params: types.InitializedParams) -> None:
+        if ls.process_id:
+            ls.spawn(watch_parent(ls, ls.process_id))
+        ls.spawn(watch_runs(ls))
+        if ls.can.configuration:
+            ls.spawn(pull_settings(ls))
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    def on_configuration(ls: RidgelineServer, params: types.DidChangeConfigurationParams) -> None:
+        if ls.can.configuration:
+            ls.spawn(pull_settings(ls))
+        elif isinstance(params.settings, dict):
+            use_settings(ls, params.settings.get(SECTION, params.settings))
+            ls.show_all_again("settings", ls.library.newest())
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def on_folders(ls: RidgelineServer, params: types.DidChangeWorkspaceFoldersParams) -> None:
+        paths = [ls.path_of(uri) for uri in ls.workspace.folders]
+        ls.places.set_folders(Path(path) for path in paths if path is not None)
+
+    @server.feature(protocol.TRUST)
+    def on_trust(ls: RidgelineServer, params: protocol.Json) -> None:
+        ls.trusted = params.get("trusted") is True
+
+    @server.feature(types.SHUTDOWN)
+    async def on_shutdown(ls: RidgelineServer, *_: Any) -> None:
+        await stop_run(ls)

@@ -1,0 +1,200 @@
+"""``ridgeline/profile``: one run from the request to its result, with its progress told to whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from ridgeline.lsp import protocol
+from ridgeline.lsp.requests import RequestError, run_spec
+from ridgeline.lsp.running import Runner
+from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.store import ShownRun
+from ridgeline.runs.processes import unsupported
+from ridgeline.runs.store import Store
+from ridgeline.units import duration
+
+Json = protocol.Json
+
+SELECT_INTERPRETER = "ridgeline.selectInterpreter"
+REBUILD_ANALYSIS = "ridgeline.rebuildAnalysis"
+BUTTONS = {
+    "no-torch": ("Select Interpreter", SELECT_INTERPRETER),
+    "wrong-interpreter": ("Select Interpreter", SELECT_INTERPRETER),
+    "module-missing": ("Select Interpreter", SELECT_INTERPRETER),
+    "start-failed": ("Select Interpreter", SELECT_INTERPRETER),
+    "analysis-missing": ("Rebuild Analysis Environment", REBUILD_ANALYSIS),
+    "analysis-failed": ("Rebuild Analysis Environment", REBUILD_ANALYSIS),
+}
+"""A cause's button and the client command behind it, offered where the client has the command."""
+
+
+def refuse(code: str, message: str) -> JsonRpcException:
+    return JsonRpcException(message=message, code=protocol.REQUEST_FAILED, data={"code": code})
+
+
+def require_trust(server: RidgelineServer) -> None:
+    if not server.trusted:
+        raise refuse("untrusted", "ServerNotTrusted: this workspace is not trusted, so nothing is run in it")
+
+
+async def profile(server: RidgelineServer, params: Json) -> Json:
+    """Runs and analyses; the result says what came of it. Cancelling the request stops the run before it answers."""
+    require_trust(server)
+    if server.runner is not None:
+        raise refuse("already-running", "a run is in progress; one at a time keeps the numbers honest")
+    reporter = Reporter(server, params.get("workDoneToken"))
+    uri = params.get("uri")
+    path = server.path_of(str(uri)) if uri else None
+    try:
+        if (why := unsupported()) is not None:
+            raise RequestError("unsupported", why)
+        spec = run_spec(params, Path(path) if path else None, server.places.folders, server.settings)
+    except RequestError as error:
+        return _failed(server, reporter, error, 0.0, None)
+    runner = Runner(spec, Store(server.library.roots[0]), str(uri) if uri else None, reporter.report, reporter.output)
+    server.runner = runner
+    reporter.begin(f"Profiling {spec.label() if spec.module else Path(spec.target).name}", runner)
+    try:
+        finished = await runner.run()
+    except RequestError as error:
+        return _failed(server, reporter, error, runner.elapsed, runner)
+    except asyncio.CancelledError:
+        reporter.end("cancelled", "cancelled")
+        raise
+    finally:
+        server.runner = None
+    return _concluded(server, reporter, runner, finished)
+
+
+def _concluded(server: RidgelineServer, reporter: Reporter, runner: Runner, finished: Json) -> Json:
+    assert runner.folder is not None
+    run: ShownRun | None = None
+    if finished.get("profile"):
+        server.library.forget()
+        run = server.library.find(runner.folder.id)
+    state: protocol.State = "done" if run is not None else "failed"
+    if runner.cancelled and run is None:
+        state = "cancelled"
+    cause = finished.get("cause")
+    message = summary(run) if run is not None else str((cause or {}).get("message") or "nothing was recorded")
+    status = finished.get("exit_status")
+    if run is not None and status and spec_continues(runner):
+        message += f"; the program ended with status {status}"
+    if runner.notes and run is not None:
+        message += f"; {runner.notes[-1]}"
+    if run is not None:
+        server.announced.add(run.id)
+        server.library.selected = None
+        server.show_all_again("profiled", run)
+    reporter.end(state, message)
+    return {
+        "state": state,
+        "run": run.wire() if run else None,
+        "exitStatus": status,
+        "seconds": round(runner.elapsed, 3),
+        "message": message,
+        "cause": _cause(server, cause) if cause and state == "failed" else None,
+        "log": str(runner.folder.log) if runner.folder.log.is_file() else None,
+    }
+
+
+def spec_continues(runner: Runner) -> bool:
+    """Whether the program's own end says something: with ``then: stop`` we ended it ourselves."""
+    return runner.spec.then == "continue"
+
+
+def summary(run: ShownRun) -> str:
+    """``3 steps of 25.1 ms on NVIDIA H200``"""
+    steps, step = run.steps, run.step_us
+    device = f" on {run.device}" if run.device else ""
+    if steps and step:
+        return f"{steps} step{'s' if steps != 1 else ''} of {duration(step)}{device}"
+    wall = (run.manifest.get("totals") or {}).get("wall_us")
+    return f"{duration(wall)} recorded{device}" if wall else f"recorded{device}"
+
+
+def _failed(
+    server: RidgelineServer, reporter: Reporter, error: RequestError, seconds: float, runner: Runner | None
+) -> Json:
+    reporter.end("failed", str(error))
+    cause = {"code": error.code, "message": str(error), "hint": error.hint}
+    log = runner.folder.log if runner is not None and runner.folder is not None else None
+    return {
+        "state": "failed",
+        "run": None,
+        "exitStatus": None,
+        "seconds": round(seconds, 3),
+        "message": str(error),
+        "cause": _cause(server, cause),
+        "log": str(log) if log is not None and log.is_file() else None,
+    }
+
+
+def _cause(server: RidgelineServer, cause: Json) -> protocol.Cause:
+    title, command = BUTTONS.get(str(cause.get("code")), ("", ""))
+    actions: list[protocol.CauseAction] = []
+    if command in server.wishes.commands:
+        actions.append({"title": title, "command": command, "arguments": []})
+    return {
+        "code": str(cause.get("code")),
+        "message": str(cause.get("message")),
+        "hint": cause.get("hint"),
+        "actions": actions,
+    }
+
+
+class Reporter:
+    """Tells progress to our own client, and to any client by work-done progress."""
+
+    def __init__(self, server: RidgelineServer, token: types.ProgressToken | None) -> None:
+        self.server = server
+        self.token = token
+        self._begun = False
+        self._last: protocol.Progress | None = None
+
+    def begin(self, title: str, runner: Runner) -> None:
+        if self.token is None:
+            return
+        begin = types.WorkDoneProgressBegin(title=title, cancellable=True, message="starting")
+        self.server.work_done_progress.begin(self.token, begin)
+        self._begun = True
+        # Fires on `window/workDoneProgress/cancel`: pygls cancels the token's future.
+        cancelled = self.server.work_done_progress.tokens[self.token]
+        cancelled.add_done_callback(lambda future: runner.cancel() if future.cancelled() else None)
+
+    def report(self, progress: protocol.Progress) -> None:
+        self._last = progress
+        self.server.protocol.notify(protocol.PROGRESS, progress)
+        if self._begun and self.token is not None:
+            report = types.WorkDoneProgressReport(message=progress["message"], percentage=progress["percentage"])
+            self.server.work_done_progress.report(self.token, report)
+
+    def output(self, run: str, stream: str, text: str) -> None:
+        if self.server.wishes.output:
+            self.server.protocol.notify(protocol.OUTPUT, {"run": run, "stream": stream, "text": text})
+        else:
+            self.server.window_log_message(
+                types.LogMessageParams(type=types.MessageType.Log, message=text.rstrip("\n"))
+            )
+
+    def end(self, state: protocol.State, message: str) -> None:
+        last = self._last
+        final: protocol.Progress = {
+            "run": last["run"] if last else None,
+            "uri": last["uri"] if last else None,
+            "state": state,
+            "phase": state,
+            "message": message,
+            "step": last["step"] if last else None,
+            "steps": last["steps"] if last else None,
+            "elapsedSeconds": last["elapsedSeconds"] if last else 0.0,
+            "percentage": None,
+        }
+        self.server.protocol.notify(protocol.PROGRESS, final)
+        if self._begun and self.token is not None:
+            self.server.work_done_progress.end(self.token, types.WorkDoneProgressEnd(message=message))
+            self.server.work_done_progress.tokens.pop(self.token, None)

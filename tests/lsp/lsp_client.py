@@ -1,0 +1,163 @@
+"""A client that starts the server over standard input and output and remembers what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pytest_lsp import LanguageClient, make_test_lsp_client
+
+from lsp_profiles import capabilities
+
+OWN_NOTIFICATIONS = (
+    "ridgeline/progress",
+    "ridgeline/output",
+    "ridgeline/profileChanged",
+    "ridgeline/annotations",
+    "ridgeline/tree",
+)
+VSCODE_WISHES = {
+    "annotations": True,
+    "tree": True,
+    "output": True,
+    "openTrace": True,
+    "commands": ["ridgeline.goToLocations", "ridgeline.profileFile", "ridgeline.openTrace"],
+}
+
+
+def as_json(value: Any) -> Any:
+    """pygls gives unknown payloads as nested named tuples; back to what was on the wire."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {key: as_json(item) for key, item in value._asdict().items()}
+    if isinstance(value, list):
+        return [as_json(item) for item in value]
+    return value
+
+
+class Session:
+    """One client and its server."""
+
+    def __init__(self, profile: str, client: LanguageClient) -> None:
+        self.profile = profile
+        self.client = client
+        self.told: dict[str, list[Any]] = defaultdict(list)
+        self.refreshed: list[str] = []
+        self._news = asyncio.Event()
+
+    @classmethod
+    async def start(
+        cls,
+        profile: str,
+        folder: Path,
+        *,
+        store: Path,
+        options: dict[str, Any] | None = None,
+        configuration: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Session:
+        client = make_test_lsp_client()
+        session = cls(profile, client)
+        session._listen()
+        await client.start_io(
+            sys.executable, "-m", "ridgeline.lsp", env={**os.environ, "RIDGELINE_RUN_DIR": str(store), **(env or {})}
+        )
+        wishes = {"client": VSCODE_WISHES} if profile == "vscode" else {}
+        client.set_configuration(configuration or {}, section="ridgeline")
+        await client.initialize_session(
+            types.InitializeParams(
+                capabilities=capabilities(profile),
+                process_id=os.getpid(),
+                root_uri=folder.as_uri(),
+                workspace_folders=[types.WorkspaceFolder(uri=folder.as_uri(), name="ws")],
+                initialization_options={**wishes, **(options or {})},
+            )
+        )
+        return session
+
+    def _listen(self) -> None:
+        for method in OWN_NOTIFICATIONS:
+            self._on(method)
+
+        @self.client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
+        def lens_refresh(_: Any) -> None:
+            self.refreshed.append("lens")
+
+        @self.client.feature(types.WORKSPACE_INLAY_HINT_REFRESH)
+        def hint_refresh(_: Any) -> None:
+            self.refreshed.append("hint")
+
+    def _on(self, method: str) -> None:
+        @self.client.feature(method)
+        def received(params: Any) -> None:
+            self.told[method].append(as_json(params))
+            self._news.set()
+
+    async def until(self, condition: Callable[[], Any], seconds: float = 10.0, what: str = "") -> Any:
+        """Waits until ``condition`` is true; fails with ``what`` when it does not become so."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not (value := condition()):
+            if asyncio.get_running_loop().time() > deadline:
+                raise AssertionError(f"not in {seconds} s: {what or condition}")
+            await asyncio.sleep(0.02)
+        return value
+
+    async def stop(self) -> None:
+        await self.client.shutdown_session()
+
+    # Shorthands
+
+    def open(self, path: Path, text: str | None = None) -> str:
+        uri = path.as_uri()
+        content = path.read_bytes().decode("utf-8") if text is None else text
+        self.client.text_document_did_open(
+            types.DidOpenTextDocumentParams(
+                types.TextDocumentItem(uri=uri, language_id="python", version=1, text=content)
+            )
+        )
+        return uri
+
+    def edit(self, uri: str, version: int, *changes: tuple[int, int, int, int, str]) -> None:
+        """Changes as (line, character, end line, end character, text)."""
+        events: list[types.TextDocumentContentChangeEvent] = [
+            types.TextDocumentContentChangePartial(
+                range=types.Range(types.Position(line, character), types.Position(end_line, end_character)), text=text
+            )
+            for line, character, end_line, end_character, text in changes
+        ]
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(version=version, uri=uri), events)
+        )
+
+    async def lenses(self, uri: str) -> dict[int, str]:
+        """Line to title."""
+        found = await self.client.text_document_code_lens_async(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
+        return {lens.range.start.line: lens.command.title for lens in found or [] if lens.command}
+
+    async def hints(self, uri: str, first: int = 0, last: int = 10_000) -> dict[int, str]:
+        wanted = types.Range(types.Position(first, 0), types.Position(last, 0))
+        found = await self.client.text_document_inlay_hint_async(
+            types.InlayHintParams(types.TextDocumentIdentifier(uri), wanted)
+        )
+        return {hint.position.line: str(hint.label) for hint in found or []}
+
+    async def hover(self, uri: str, line: int, character: int = 0) -> str | None:
+        found = await self.client.text_document_hover_async(
+            types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        )
+        return found.contents.value if found is not None else None  # type: ignore[union-attr]
+
+    async def request(self, method: str, params: Any) -> Any:
+        return as_json(await self.client.protocol.send_request_async(method, params))
+
+    async def command(self, command: str, *arguments: Any) -> Any:
+        return as_json(
+            await self.client.workspace_execute_command_async(
+                types.ExecuteCommandParams(command, arguments=list(arguments))
+            )
+        )
