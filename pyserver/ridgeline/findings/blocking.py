@@ -40,6 +40,8 @@ class Block:
     call_name: str
     direction: Direction
     """Of the copy it waited for."""
+    nbytes: float
+    """Of its copies; NaN where not recorded."""
     gap: Spans
     """Device idle that it caused."""
     at: SourceRef | None
@@ -99,6 +101,7 @@ def blocks(facts: Facts) -> list[Block]:
                 op=top,
                 op_name=facts.op_name(top) if top >= 0 else "",
                 call_name=facts.call_name(rows[-1]),
+                nbytes=float(sum(events.bytes[copy_of[r]] for r in siblings)),
                 direction="DtoH" if "DtoH" in directions else "HtoD" if "HtoD" in directions else "none",
                 gap=timeline.gap_after(end, wait),
                 at=at,

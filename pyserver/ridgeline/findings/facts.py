@@ -36,7 +36,11 @@ class Facts(HostFacts):
     def steps(self) -> list[tuple[float, float]]:
         """Start and end of every recorded step, offsets in microseconds; empty where the recording has no steps."""
         if self.trace.steps:
-            return [(s.start, s.start + s.dur) for s in self.trace.steps]
+            marked = [(s.start, s.start + s.dur) for s in self.trace.steps]
+            starts = self.trace.device_events.start
+            if self.on_cpu or any(((starts >= lo) & (starts < hi)).any() for lo, hi in marked):
+                return marked
+            return []  # marks that enclose none of the device's work are not steps of it
         if self.sidecar is None or self.trace.base_ns is None:
             return []
         return [
@@ -73,6 +77,13 @@ class Facts(HostFacts):
     def step_us(self) -> float:
         """Mean wall time of a recorded step."""
         return self.recorded_us / self.n
+
+    @cached_property
+    def gate_us(self) -> float:
+        """What gains are weighed against: the steps, or, where the recording has none and its edges are arbitrary, the time
+        in which the device worked."""
+        busy = spans.measure(self.busy)
+        return self.recorded_us if self.steps or self.on_cpu or busy <= 0 else busy
 
     @property
     def per(self) -> str:
@@ -119,6 +130,11 @@ class Facts(HostFacts):
         if not plain or plain <= 0:
             return None
         return (profiled or self.step_us) / plain
+
+    @property
+    def judged(self) -> bool:
+        """Whether gaps on the device say anything about the program: not when stacks slowed the host by an unknown factor."""
+        return self.on_cpu or not self.stacks or self.slowdown is not None
 
     @cached_property
     def idle_scale(self) -> float:
@@ -280,6 +296,20 @@ class Facts(HostFacts):
         calls = self.trace.calls
         launches = (calls.kind == Call.LAUNCH) | (calls.kind == Call.GRAPH_LAUNCH)
         return np.flatnonzero(launches & self.all_within(calls.start)).astype(np.int32)
+
+    def events_launched_between(self, tid: int, start: float, end: float) -> list[int]:
+        """Rows of the device's events that a thread launched in [start, end)."""
+        calls, rows = self.trace.calls, self.device_rows
+        call = self.trace.device_events.call[rows]
+        known = call >= 0
+        launched = (
+            np.where(known, calls.start[np.maximum(call, 0)], np.nan)
+            if len(calls.start)
+            else np.full(len(rows), np.nan)
+        )
+        mine = known & (launched >= start) & (launched < end)
+        mine &= calls.tid[np.maximum(call, 0)] == tid if len(calls.tid) else mine
+        return [int(r) for r in rows[mine]]
 
     @cached_property
     def graph_launches(self) -> int:

@@ -59,8 +59,8 @@ def _worth(candidate: Candidate) -> tuple[bool, float, float]:
 def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float | None) -> Finding | None:
     step = facts.step_us
     gain = None if saving is None or step <= 0 else 100.0 * facts.per_step(saving) / step
-    cost_share = None if candidate.cost_us is None or step <= 0 else 100.0 * facts.per_step(candidate.cost_us) / step
-    weight = gain if gain is not None else cost_share
+    weighed = saving if saving is not None else candidate.cost_us
+    weight = None if weighed is None or facts.gate_us <= 0 else 100.0 * weighed / facts.gate_us
     severity: Severity = "hint" if candidate.hint else "information"
     message = f"{candidate.fact} {candidate.advice}".strip()
     evidence = dict(candidate.evidence)

@@ -15,8 +15,8 @@ BUSY_PCT = 85.0
 
 def summarise(facts: Facts, findings: list[Finding]) -> Finding:
     """One finding that speaks of all."""
-    worth = [f for f in findings if f.severity != "hint" and (f.step_gain_pct or 0.0) >= WORTH_PCT]
-    worth.sort(key=lambda f: -(f.step_gain_pct or 0.0))
+    worth = [f for f in findings if f.severity != "hint" and (f.step_gain_pct is None or f.step_gain_pct >= WORTH_PCT)]
+    worth.sort(key=lambda f: (f.step_gain_pct is None, -(f.step_gain_pct or 0.0)))
     idle = None if facts.on_cpu or not facts.recorded_us else 100.0 * spans.measure(facts.idle) / facts.recorded_us
     evidence: dict[str, object] = {
         "step_us": facts.step_us,
@@ -25,10 +25,7 @@ def summarise(facts: Facts, findings: list[Finding]) -> Finding:
         "top": [{"code": f.code, "file": f.file, "line": f.line, "step_gain_pct": f.step_gain_pct} for f in worth[:3]],
     }
     if worth:
-        parts = [
-            f"{k}. {f.title}{_place(f)}: ~{words.time(f.saving_us or 0.0)} {facts.per}, ~{f.step_gain_pct:.0f} %"
-            for k, f in enumerate(worth[:3], 1)
-        ]
+        parts = [f"{k}. {f.title}{_place(f)}{_gain(f, facts)}" for k, f in enumerate(worth[:3], 1)]
         title, message = "Most worth doing", "; ".join(parts) + "."
     else:
         title, message = _nothing(facts, idle)
@@ -64,6 +61,12 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
     peak = max((max(k.compute_pct or 0.0, k.memory_pct or 0.0) for k in hot[:1]), default=0.0)
     near = ", near its peak" if peak >= 80.0 else ""
     return "Nothing to do here", f"GPU bound{near}: nothing to do here."
+
+
+def _gain(finding: Finding, facts: Facts) -> str:
+    if finding.saving_us is None or finding.step_gain_pct is None:
+        return ""
+    return f": ~{words.time(finding.saving_us)} {facts.per}, ~{finding.step_gain_pct:.0f} %"
 
 
 def _place(finding: Finding) -> str:

@@ -18,6 +18,10 @@ from ridgeline.profile import SourceRef
 
 PER_STEP = 0.5
 """Occurrences a step. Less often is logging now and then, which is how it should be done."""
+UNJUDGED_SHARE = 0.01
+"""Of the device's work. Where gaps cannot be judged the wait still bounds what a synchronisation can cost."""
+COPIES = ("aten::to", "aten::_to_copy", "aten::copy_", "aten::cpu")
+SCALAR_BYTES = 8
 SYNCING_OPS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
 SYNCING_TEXT = re.compile(
     r"\.item\(|\.tolist\(|\.cpu\(|\.numpy\(|\bfloat\(|\bint\(|\bbool\(|\bprint\(|\bif\b|\bwhile\b|\bassert\b|\bnot\b|\band\b|\bor\b"
@@ -47,8 +51,10 @@ def rule(facts: Facts) -> list[Candidate]:
 def _on_device(facts: Facts) -> list[Candidate]:
     groups: dict[tuple[str | None, int | None, str], list[Block]] = defaultdict(list)
     for block in facts.blocks:
-        if block.direction == "HtoD":
-            continue  # pageable-copy speaks of those
+        if block.direction == "HtoD" or is_round_trip(block):
+            continue  # pageable-copy and host-round-trip speak of those
+        if block.op < 0 and block.at is None and len(facts.steps) < 2:
+            continue  # a bare synchronisation without a statement: as likely the recorder's as the program's
         key = (
             block.at.file if block.at else None,
             block.at.line if block.at else None,
@@ -58,6 +64,11 @@ def _on_device(facts: Facts) -> list[Candidate]:
     return [
         _candidate(facts, group, what) for (_, _, what), group in groups.items() if len(group) >= PER_STEP * facts.n
     ]
+
+
+def is_round_trip(block: Block) -> bool:
+    """A whole tensor that goes to the host, not a number."""
+    return block.op_name in COPIES and block.direction == "DtoH" and block.nbytes > SCALAR_BYTES
 
 
 def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
@@ -74,19 +85,29 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
         code="hidden-sync",
         title="Explicit synchronisation in the step" if explicit else "The host waits for the device",
         fact=f"{_quote(text, what)} {why}, {words.times(len(group) / facts.n)} {facts.per}: the host waits "
-        f"{words.time(facts.per_step(wait))}, and the device then idles {words.time(facts.per_step(cost))} until it has work again.",
+        f"{words.time(facts.per_step(wait))}, and the device then idles "
+        + (
+            f"{words.time(facts.per_step(cost))} until it has work again."
+            if facts.judged
+            else "(not judged in time: stacks were recorded)."
+        ),
         advice=_advice(what, explicit),
         at=group[0].at,
-        cost_us=cost,
-        saving_us=cost,
-        claims=gap,
+        cost_us=cost if facts.judged else None,
+        saving_us=cost if facts.judged else None,
+        claims=gap if facts.judged else None,
         noted=True,
+        # Unjudged, only what surely is the program's own reading of a value is more than a hint.
+        hint=not facts.judged
+        and (
+            explicit or what not in EXPLAINS or group[0].at is None or wait < UNJUDGED_SHARE * spans.measure(facts.busy)
+        ),
         evidence={
             "op": what,
             "count_per_step": len(group) / facts.n,
             "host_us_per_step": facts.per_step(host),
             "wait_us_per_step": facts.per_step(wait),
-            "device_gap_us_per_step": facts.per_step(spans.measure(gap)),
+            "device_gap_us_per_step": facts.per_step(spans.measure(gap)) if facts.judged else None,
             "wait_in": group[0].call_name,
             "threshold_per_step": PER_STEP,
         },

@@ -10,12 +10,11 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import direction_of
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.rules.hidden_sync import SCALAR_BYTES
 from ridgeline.profile import SourceRef
 
 PER_STEP = 0.5
 """Copies a step. Less often is a checkpoint or a log."""
-SCALAR_BYTES = 8
-"""One number: ``hidden-sync`` speaks of those."""
 SPEEDUP = 10.0
 """Of the host's part once the computation stays on the device."""
 BETWEEN_US = 50_000.0
@@ -56,7 +55,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
     )
     gap = spans.subtract(facts.clip(gap), facts.loader_spans)
     exposed = facts.exposed(np.array(rows, dtype=np.int32))
-    judged = not facts.stacks or facts.slowdown is not None
+    judged = facts.judged
     idle = spans.measure(gap) * facts.idle_scale
     cost = spans.measure(exposed) + (idle if judged else 0.0)
     double = any("double" in facts.types_of(r) for row in rows for r in facts.ancestors(int(events.op[row])))

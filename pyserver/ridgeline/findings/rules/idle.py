@@ -24,7 +24,7 @@ WORDS = {
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    if facts.on_cpu or (facts.stacks and facts.slowdown is None):
+    if facts.on_cpu or not facts.judged:
         return []
     idle = spans.measure(facts.idle)
     share = 100.0 * idle / facts.recorded_us if facts.recorded_us else 0.0

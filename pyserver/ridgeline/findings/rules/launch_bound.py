@@ -26,7 +26,7 @@ RELATED = 3
 def rule(facts: Facts) -> list[Candidate]:
     if facts.on_cpu or not len(facts.launch_calls):
         return []
-    if facts.stacks and facts.slowdown is None:
+    if not facts.judged:
         return _by_calls(facts)
     late = facts.queue.launch_spans
     lost = spans.measure(late) * facts.idle_scale

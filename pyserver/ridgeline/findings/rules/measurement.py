@@ -132,7 +132,7 @@ def _profilers_idle(facts: Facts) -> list[Candidate]:
     share = 100.0 * idle / facts.recorded_us if facts.recorded_us else 0.0
     if facts.on_cpu or share < IDLE_PCT:
         return []
-    if facts.stacks and facts.slowdown is None:
+    if not facts.judged:
         fact = (
             f"The device idles {words.percent(share)} of this recording, but it was made with Python stacks, which slow the host several "
             "times over: the idle time may be the profiler's, and no finding is based on it."
@@ -172,17 +172,18 @@ def _profiler_note(fact: str, evidence: dict[str, object]) -> Candidate:
 
 
 def _no_device_work(facts: Facts) -> list[Candidate]:
-    if facts.on_cpu or not facts.steps:
+    marks = [(s.start, s.start + s.dur) for s in facts.trace.steps]
+    if facts.on_cpu or not marks:
         return []
     starts = facts.trace.device_events.start[facts.device_rows]
-    empty = [k for k, (lo, hi) in enumerate(facts.steps) if not ((starts >= lo) & (starts < hi)).any()]
+    empty = [k for k, (lo, hi) in enumerate(marks) if not ((starts >= lo) & (starts < hi)).any()]
     if not empty:
         return []
     return [
         Candidate(
             code="no-device-work",
             title="Steps without device work",
-            fact=f"{len(empty)} of {len(facts.steps)} recorded steps hold no kernel: the device's part was not recorded, or the step mark does "
+            fact=f"{len(empty)} of {len(marks)} recorded steps hold no kernel: the device's part was not recorded, or the step mark does "
             "not enclose it.",
             hint=True,
             evidence={"steps": empty[:10], "count": len(empty)},
@@ -224,7 +225,7 @@ def _variation(kernel: Kernel) -> Candidate:
 
 def _single_gap(facts: Facts) -> list[Candidate]:
     """A long gap in one of several steps."""
-    if facts.on_cpu or len(facts.steps) < 3 or (facts.stacks and facts.slowdown is None):
+    if facts.on_cpu or len(facts.steps) < 3 or not facts.judged:
         return []
     limit = SINGLE_GAP_PCT / 100.0 * facts.recorded_us
     long = [(lo, hi) for lo, hi in zip(facts.idle.start, facts.idle.end) if hi - lo >= limit]

@@ -37,9 +37,15 @@ def _single_tensor(facts: Facts) -> list[Candidate]:
         leaves, fused = 0, False
         for tid, lo, hi in calls:
             rows = facts.ops_between(tid, lo, hi)
-            names = [facts.op_name(r) for r in rows]
+            names = [facts.op_name(r) for r in rows] + [
+                facts.event_name(e) for e in facts.events_launched_between(tid, lo, hi)
+            ]
             fused = fused or any(word in n for n in names for word in FUSED_WORDS)
-            leaves += sum(not facts.has_children(r) for r in rows)
+            leaves += (
+                sum(not facts.has_children(r) for r in rows)
+                if facts.on_cpu
+                else len(facts.events_launched_between(tid, lo, hi))
+            )
         if fused or leaves / len(calls) < OPS_PER_STEP:
             continue
         found.append(_candidate(facts, name.split("#", 1)[1].split(".", 1)[0], calls, leaves))
@@ -51,7 +57,7 @@ def _candidate(facts: Facts, kind: str, calls: list[tuple[int, float, float]], l
     cost = spans.measure(claims)
     fused = kind in HAS_FUSED
     speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
-    judged = facts.on_cpu or not facts.stacks or facts.slowdown is not None
+    judged = facts.judged
     return Candidate(
         code="single-tensor-optimizer",
         title="The optimizer updates one tensor after another",
@@ -83,27 +89,12 @@ def _time_of(facts: Facts, calls: list[tuple[int, float, float]]) -> tuple[Spans
     if facts.on_cpu:
         claims = facts.clip(spans.of((lo, hi) for _, lo, hi in calls))
         return claims, spans.measure(claims)
-    events, hosts = facts.trace.device_events, facts.trace.calls
-    inside = spans.of((lo, hi) for _, lo, hi in calls)
-    tids = {tid for tid, _, _ in calls}
-    rows = [
-        int(r)
-        for r in facts.device_rows
-        if events.call[r] >= 0
-        and int(hosts.tid[events.call[r]]) in tids
-        and _in(inside, float(hosts.start[events.call[r]]))
-    ]
+    rows = sorted({e for tid, lo, hi in calls for e in facts.events_launched_between(tid, lo, hi)})
     mine = set(rows)
     gaps = facts.clip(spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in mine))
     busy = facts.queue.critical(rows)
-    return spans.together(spans.subtract(gaps, facts.queue.excused), busy), float(
-        events.dur[rows].sum()
-    ) if rows else 0.0
-
-
-def _in(cover: Spans, time: float) -> bool:
-    at = int(cover.start.searchsorted(time, side="right")) - 1
-    return at >= 0 and bool(time < cover.end[at])
+    device_us = float(facts.trace.device_events.dur[rows].sum()) if rows else 0.0
+    return spans.together(spans.subtract(gaps, facts.queue.excused), busy), device_us
 
 
 def _line(facts: Facts, call: tuple[int, float, float]) -> SourceRef | None:
@@ -135,7 +126,7 @@ def _zero_grad(facts: Facts) -> list[Candidate]:
     ]
     claims, device_us = _time_of(facts, stretches)
     cost = spans.measure(claims)
-    judged = facts.on_cpu or not facts.stacks or facts.slowdown is not None
+    judged = facts.judged
     return [
         Candidate(
             code="zero-grad",

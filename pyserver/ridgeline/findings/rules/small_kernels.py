@@ -11,8 +11,9 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import SourceRef
 
-COUNT_PER_STEP = 50
-"""From one statement and step. A layer, its loss or a normalisation written out takes five to twenty."""
+COUNT_PER_STEP = 40
+"""Of one operation on the same shapes, from one statement and step. A model's layers repeat one a dozen times or two."""
+REGIONS = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "autograd::engine")
 MEDIAN_US = 10.0
 """TraceLens calls a kernel short below this; a launch costs the host about as much."""
 SPEEDUP = 10.0
@@ -20,22 +21,40 @@ SPEEDUP = 10.0
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    groups: dict[tuple[str, int], dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
     places: dict[tuple[str, int], SourceRef] = {}
-    for row in range(len(facts.work.start)):
-        if not facts.within(float(facts.work.start[row])):
-            continue
+    for row in facts.recorded_work:
         at = facts.line_of_work(row)
-        if at is None or at.library or (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row):
+        if at is None or at.library or _is_not_the_statements(facts, row):
             continue
-        groups[at.file, at.line].append(row)
+        groups[at.file, at.line][_signature(facts, row)].append(row)
         places[at.file, at.line] = at
     found = []
-    for key, rows in groups.items():
-        time = facts.work.time[rows]
-        if len(rows) >= COUNT_PER_STEP * facts.n and float(np.median(time)) < MEDIAN_US:
-            found.append(_candidate(facts, places[key], rows))
+    for key, kinds in groups.items():
+        repeated = [
+            r
+            for rows in kinds.values()
+            if len(rows) >= COUNT_PER_STEP * facts.n and float(np.median(facts.work.time[rows])) < MEDIAN_US
+            for r in rows
+        ]
+        if repeated:
+            found.append(_candidate(facts, places[key], sorted(repeated)))
     return found
+
+
+def _signature(facts: Facts, row: int) -> object:
+    """What a loop repeats: one operation on one set of shapes. The layers of a model repeat as well, a dozen times."""
+    op = int(facts.work.op[row])
+    shapes = tuple(map(tuple, facts.dims_of(op))) if op >= 0 else None
+    return int(facts.work.name[row]), shapes
+
+
+def _is_not_the_statements(facts: Facts, row: int) -> bool:
+    """Within compiled code, the backward pass and the optimizer something else does the repeating."""
+    op = int(facts.work.op[row])
+    if op >= 0 and any(facts.op_name(a).startswith(REGIONS) for a in facts.ancestors(op)):
+        return True
+    return (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row)
 
 
 def _leaf(facts: Facts, row: int) -> bool:
@@ -62,7 +81,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in mine)
         claims = spans.together(spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(events))
     cost = spans.measure(claims)
-    judged = facts.on_cpu or not facts.stacks or facts.slowdown is not None
+    judged = facts.judged
     median = float(np.median(facts.work.time[rows]))
     return Candidate(
         code="small-kernels",
