@@ -36,7 +36,7 @@ def capture() -> None:
 
 
 module = types.ModuleType("fake_agent")
-module.capture, module.say = capture, say  # type: ignore[attr-defined]
+module.__dict__.update(capture=capture, say=say, RUN_DIR=RUN_DIR)
 sys.modules["fake_agent"] = module
 sys.argv = [SPEC["target"], *SPEC["args"]]
 sys.path[0] = os.path.dirname(os.path.abspath(SPEC["target"]))

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 State = Literal["created", "running", "captured", "analyzing", "finished", "failed", "cancelled", "empty"]
 ACTIVE: frozenset[str] = frozenset({"created", "running", "captured", "analyzing"})
@@ -157,26 +157,35 @@ class RunInfo:
         state = str(data.get("state", "created"))
         if state in ACTIVE and not _supervised(data, folder):
             state = "lost"
-        summary = data.get("summary") if isinstance(data.get("summary"), dict) else {}
-        assert isinstance(summary, dict)
-        cause = data.get("cause")
-        created = data.get("created")
+        summary = _as(dict, data.get("summary")) or {}
         return cls(
             folder=folder,
             target=data["target"],
             module=bool(data.get("module")),
-            cwd=data.get("cwd"),
+            cwd=_as(str, data.get("cwd")),
             state=state,
-            created=float(created) if isinstance(created, (int, float)) else 0.0,
+            created=_number(data.get("created")) or 0.0,
             finished=folder.profile.is_file(),
             pinned=folder.pinned.exists(),
-            exit_status=data.get("exit_status"),
-            device=summary.get("device"),
-            steps=summary.get("steps"),
-            step_us=summary.get("step_us"),
-            files=tuple(f for f in data.get("files") or () if isinstance(f, str)),
-            cause=cause if isinstance(cause, dict) else None,
+            exit_status=_as(int, data.get("exit_status")),
+            device=_as(str, summary.get("device")),
+            steps=_as(int, summary.get("steps")),
+            step_us=_number(summary.get("step_us")),
+            files=tuple(f for f in _as(list, data.get("files")) or () if isinstance(f, str)),
+            cause=_as(dict, data.get("cause")),
         )
+
+
+_T = TypeVar("_T")
+
+
+def _as(kind: type[_T], value: object) -> _T | None:
+    """The value where it is what it should be: a run folder is data from anywhere."""
+    return value if isinstance(value, kind) else None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _supervised(data: dict[str, Any], folder: RunFolder) -> bool:
