@@ -37,6 +37,7 @@ def bounded(trace: Trace) -> tuple[F64, npt.NDArray[np.bool_]]:
     suspicious = end[one] > end[following] + _OVERRUN_US
     linked = (events.correlation[one] == events.correlation[following]) & (events.correlation[one] >= 0)
     rows, nexts = one[suspicious & ~linked], following[suspicious & ~linked]
+    _bound_to_recording(trace, time, flagged)
     if not len(rows):
         return time, flagged
     communication = communication_rows(trace)
@@ -50,3 +51,20 @@ def bounded(trace: Trace) -> tuple[F64, npt.NDArray[np.bool_]]:
             time[row] = gap
             flagged[row] = True
     return time, flagged
+
+
+def _bound_to_recording(trace: Trace, time: F64, flagged: npt.NDArray[np.bool_]) -> None:
+    """A single record that outlasts all others together ends with the last of them at the latest."""
+    events = trace.device_events
+    longest = int(events.dur.argmax())
+    others = np.arange(len(time)) != longest
+    tables = (trace.calls, trace.ops, trace.ranges)
+    starts = [events.start[others], *(table.start for table in tables)]
+    ends = [(events.start + events.dur)[others], *(table.start + table.dur for table in tables)]
+    first = min(float(start.min()) for start in starts if len(start))
+    last = max(float(end.max()) for end in ends if len(end))
+    end = float(events.start[longest] + events.dur[longest])
+    usual = float(np.median(events.dur[others]))
+    if end > last and events.dur[longest] > _OUT_OF_PROPORTION * max(last - first, usual, _OVERRUN_US):
+        time[longest] = max(last - float(events.start[longest]), 0.0)
+        flagged[longest] = True

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ridgeline.profile import Quality, QualityWarning
 from ridgeline.trace import repair
+from ridgeline.trace.bounds import bounded
 from ridgeline.trace.records import Damage
 from ridgeline.trace.tables import Call, Calls, Trace
 
@@ -141,6 +142,8 @@ def note_content(trace: Trace, seen: Counter[str]) -> None:
             f" ({share:.1f} %): launched before recording began, or by a thread that was not recorded",
             quality.kernels_without_launch,
         )
+    _note_durations(trace)
+    _note_steps(trace)
     if not (len(device.start) or len(calls.start) or len(trace.ops.start) or len(trace.ranges.start)):
         if trace.frames is not None and len(trace.frames.start):
             warn(quality, "no-operators", "the trace holds Python frames only: no operators, no device work")
@@ -151,3 +154,50 @@ def note_content(trace: Trace, seen: Counter[str]) -> None:
                 "no-activity",
                 "the trace holds no operators and no device work" + (f"; its records are {kinds}" if kinds else ""),
             )
+
+
+def _note_durations(trace: Trace) -> None:
+    events = trace.device_events
+    if not len(events.start):
+        return
+    _, flagged = bounded(trace)
+    count = int(flagged.sum())
+    if count:
+        records = "record runs" if count == 1 else "records run"
+        warn(
+            trace.quality,
+            "impossible-durations",
+            f"{count} of {len(events.start)} device {records} past later work of the same stream that is already over;"
+            " bounded to the next start",
+            count,
+        )
+    total = float(events.dur.sum())
+    longest = int(events.dur.argmax())
+    if len(events.start) >= 10 and total > 0 and flagged[longest]:
+        share = 100.0 * float(events.dur[longest]) / total
+        if share >= 50.0:
+            warn(
+                trace.quality,
+                "one-event-dominates",
+                f"one event ({trace.strings[events.name[longest]][:80]}) is {share:.0f} % of the recorded device time and"
+                " cannot be right; busy and idle times are unreliable",
+            )
+
+
+def _note_steps(trace: Trace) -> None:
+    events = trace.device_events
+    if len(trace.steps) < 4 or not len(events.start):
+        return
+    starts = np.array([step.start for step in trace.steps])
+    ends = starts + np.array([step.dur for step in trace.steps])
+    middle = events.start + events.dur / 2
+    counts = np.searchsorted(np.sort(events.start), ends) - np.searchsorted(np.sort(middle), starts)
+    empty = int((counts <= 0).sum())
+    # A device may run a step or two behind the host; that leaves few steps empty.
+    if empty > max(2, len(starts) // 2):
+        warn(
+            trace.quality,
+            "steps-without-device-work",
+            f"{empty} of {len(starts)} steps contain no GPU work: records are missing, idle times are unreliable",
+            empty,
+        )

@@ -87,6 +87,7 @@ class Collector:
         self.calls = Columns(**_TIMED, correlation=np.int64, external_id=np.int64)
         self.ops = Columns(**_TIMED, external_id=np.int64, sequence=np.int64, forward_thread=np.int64, args=np.int32)
         self.ranges = Columns(**_TIMED, external_id=np.int64)
+        self.overhead = Columns(**_TIMED, external_id=np.int64)
         self.frames = Columns(**_TIMED, python_id=np.int64, python_parent=np.int64) if frames else None
         self.memory = (
             Columns(
@@ -113,6 +114,7 @@ class Collector:
             Kind.RANGE: self._add_ranges,
             Kind.FRAME: self._add_frames,
             Kind.INSTANT: self._add_memory,
+            Kind.OVERHEAD: self._add_ranges,
         }
 
     def add(self, records: Records) -> None:
@@ -305,7 +307,8 @@ class Collector:
 
     def _add_ranges(self, bucket: list[Any], kind: Kind) -> None:
         args = decode_args(schema.RangeArgs, [record.args for record in bucket])
-        self.ranges.add(**self._timed(bucket), external_id=_external(args))
+        table = self.overhead if kind is Kind.OVERHEAD else self.ranges
+        table.add(**self._timed(bucket), external_id=_external(args))
 
     def _add_frames(self, bucket: list[Any], kind: Kind) -> None:
         if self.frames is None:

@@ -19,6 +19,8 @@ class Kind(IntEnum):
     INSTANT = 7
     LABEL = 8
     """A host range projected onto the device: no work."""
+    OVERHEAD = 9
+    """What the profiler itself took."""
 
 
 CATEGORIES: dict[str, Kind] = {
@@ -43,6 +45,7 @@ CATEGORIES: dict[str, Kind] = {
     "gpu_user_annotation": Kind.LABEL,
     "python_function": Kind.FRAME,
     "cpu_instant_event": Kind.INSTANT,
+    "overhead": Kind.OVERHEAD,
     # Kineto of 2021
     "Kernel": Kind.KERNEL,
     "Memcpy": Kind.MEMCPY,

@@ -65,6 +65,7 @@ def _assemble(path: str, stream: RecordStream, collector: Collector) -> Trace:
             ("calls", collector.calls),
             ("ops", collector.ops),
             ("ranges", collector.ranges),
+            ("overhead", collector.overhead),
             ("frames", collector.frames or Columns(start=np.float64, dur=np.float64)),
         )
     }
@@ -113,6 +114,8 @@ def _assemble(path: str, stream: RecordStream, collector: Collector) -> Trace:
         quality=quality,
         thread_names=collector.thread_names,
     )
+    if len(tables["overhead"]["start"]):
+        trace.overhead = Ranges(**tables["overhead"])
     trace.collectives = _collectives(collector, orders["device"])
     trace.call_stacks = _moved(collector.call_stacks, orders["ops"])
     checks.note_content(trace, collector.seen)

@@ -210,5 +210,7 @@ class Trace:
     thread_names: dict[int, str] = field(default_factory=dict)
     collectives: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Row in ``device_events`` -> what the communication library recorded of it (``Collective name``, ``Group size``…)."""
+    overhead: Ranges | None = None
+    """What the profiler itself took (``overhead`` records: buffer flushes, instrumentation); None if none was recorded."""
     call_stacks: dict[int, str] = field(default_factory=dict)
     """Row in ``ops`` -> its Python stack, innermost first, joined by ``;`` (traces of 2021 keep it with the op)."""
