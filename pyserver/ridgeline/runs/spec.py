@@ -120,7 +120,7 @@ class RunSpec:
             "lengths": self.lengths,
             "lines": self.lines,
             "progress_fd": None,
-            "user_roots": self.user_roots,
+            "user_roots": self.user_roots or None,
         }
 
     def to_json(self) -> str:
