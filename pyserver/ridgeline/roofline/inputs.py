@@ -64,6 +64,8 @@ class KernelInput:
     best_config: dict[str, Any] | None = None
     """``<hash>.best_config`` beside the kernel file."""
     on_cpu: bool = False
+    useful_rows_pct: float | None = None
+    """Share of the batch's positions that are no padding, where sequence lengths were recorded."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

@@ -1,0 +1,187 @@
+"""PyTorch's own kernels: pointwise, reductions, copies, gathers and scatters, normalisations, random fills. Bytes from the
+op's recorded tensors; instructions from the kernel's kind and the function it computes."""
+
+from __future__ import annotations
+
+import math
+
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.instructions import COST, DOUBLE, SPECIAL
+from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
+from ridgeline.roofline.types import itemsize
+
+VECTORIZED, UNROLLED, STRIDED, OTHER = 43.0, 60.0, 71.0, 80.0
+"""Instructions a thread of ``vectorized_elementwise_kernel`` (four elements), ``unrolled_elementwise_kernel``, and the
+general ``elementwise_kernel`` that computes an offset an element; read off Nsight Compute on an H200."""
+REDUCE_THREAD, REDUCE_ELEMENT = 240.0, 4.0
+SECTOR = 64
+"""Bytes that memory delivers at least."""
+FUNCTIONS: dict[str, dict[str, float]] = {
+    "gelu": {"erf": 1, "float": 4}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
+    "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 1}, "exp": {"exp": 1}, "log": {"log": 1},
+    "erf": {"erf": 1}, "sin": {"sin": 1}, "cos": {"sin": 1}, "pow": {"pow": 0.1}, "sqrt": {"sqrt": 1}, "rsqrt": {"rsqrt": 1}, "div": {"divide": 0.5},
+    "reciprocal": {"divide": 1}, "softplus": {"exp": 1, "log": 1}, "mish": {"exp": 1, "log": 1, "tanh": 1}, "elu": {"exp": 1}, "log1p": {"log": 1},
+    "atan2": {"log": 1}, "floor_divide": {"divide": 1}, "remainder": {"integer_divide": 1}, "native_dropout": {"philox": 0.3}, "bernoulli": {"philox": 0.3},
+    "normal": {"philox": 0.4}, "uniform": {"philox": 0.3}, "random": {"philox": 0.3}, "rand": {"philox": 0.3}, "exponential": {"philox": 0.3, "log": 1},
+}  # fmt: skip
+FILLS = {
+    "fill",
+    "zero",
+    "normal",
+    "uniform",
+    "random",
+    "bernoulli",
+    "exponential",
+    "arange",
+    "ones",
+    "zeros",
+    "full",
+    "eye",
+    "linspace",
+}
+GATHERS = {"embedding", "index_select", "gather", "index", "take", "_index", "take_along_dim", "embedding_renorm"}
+SCATTERS = {"index_put", "_index_put_impl", "scatter", "scatter_add", "index_add", "index_copy", "embedding_dense_backward", "index_fill", "scatter_reduce", "masked_scatter"}  # fmt: skip
+COMPARISONS = {
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "isin",
+}
+NORMS = {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "rms_norm", "_fused_rms_norm", "batch_norm", "layer_norm", "cudnn_batch_norm_backward", "native_batch_norm_backward"}  # fmt: skip
+NORM_ISSUE = 22.0
+"""Instructions an element of ATen's fused normalisations: load, convert, statistics, apply, store."""
+ORDERS = ("sort", "radix", "topk", "bitonic", "scan", "unique", "nonzero", "cub::", "thrust", "mode", "kthvalue")
+
+
+def demand(kernel: KernelInput) -> Demand | None:
+    """None where the op's tensors were not recorded, or the kernel is of a kind that is not modelled here."""
+    found = tensors(kernel)
+    name = base_name(kernel)
+    symbol = kernel.symbol
+    if name == "cat" or (not found and tensor_lists(kernel)):
+        return joined(kernel)
+    if not found:
+        return None
+    lowered = symbol.lower()
+    read, write, upper = moved(name, found, kernel)
+    fetched = read
+    threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
+    elements = float(max(t.elements for t in found))
+    result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
+    if any(mark in lowered for mark in ORDERS):
+        result.issued = threads / 32 * OTHER
+        result.modelled = False
+        return result
+    result.issued = threads / 32 * per_thread(lowered, elements, threads)
+    if "reduce_kernel" in symbol:
+        result.write = reduced_bytes(found, threads, kernel)
+    extra(result, name, elements, found)
+    if name in NORMS:
+        result.issued = max(result.issued, elements / 32 * NORM_ISSUE)
+        result.top = "statistics and conversions of the normalisation"
+    return result
+
+
+def per_thread(symbol: str, elements: float, threads: float) -> float:
+    if "vectorized_elementwise" in symbol:
+        return VECTORIZED
+    if "unrolled_elementwise" in symbol:
+        return UNROLLED
+    if "elementwise_kernel" in symbol:
+        return STRIDED
+    if "reduce_kernel" in symbol:
+        return REDUCE_THREAD + REDUCE_ELEMENT * elements / threads
+    return max(OTHER, 10.0 * elements / threads)
+
+
+def extra(result: Demand, name: str, elements: float, found: list[Tensor]) -> None:
+    """What the function itself costs, beyond the fixed instructions of a thread."""
+    double = any(t.type == "double" for t in found)
+    for function, count in FUNCTIONS.get(name, {}).items():
+        if double and function not in ("philox", "float"):
+            result.double += elements / 32 * DOUBLE["double_function"] * count
+            result.issued = (result.issued or 0.0) + elements / 32 * COST["double_function"] * count
+        else:
+            result.special += elements / 32 * SPECIAL.get(function, 0.0) * count
+            result.issued = (result.issued or 0.0) + elements / 32 * COST[function] * count
+    if double:
+        result.double += elements / 32
+        result.flop_type = "fp64"
+    if name in FUNCTIONS:
+        result.top = f"the instructions of {name}"
+
+
+def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, float, bool]:
+    """Bytes read and written, and whether they are an upper bound."""
+    first = found[0]
+    everything = float(sum(t.distinct_bytes for t in found))
+    if name in FILLS:
+        return 0.0, float(first.distinct_bytes), False
+    if name in ("copy", "_to_copy", "clone") and len(found) > 1:
+        return float(found[1].distinct_bytes), float(first.distinct_bytes), False
+    if name in GATHERS and len(found) > 1:
+        index = found[-1]
+        rows = index.elements
+        width = math.prod(first.shape[1:]) * first.itemsize if name != "gather" else first.itemsize
+        gathered = float(rows * width)
+        return min(float(first.distinct_bytes), gathered) + index.distinct_bytes, gathered, True
+    if name in SCATTERS and len(found) > 1:
+        source = float(max(t.distinct_bytes for t in found[1:]))
+        indices = everything - first.distinct_bytes
+        return indices + min(source, first.distinct_bytes), min(source, float(first.distinct_bytes)), True
+    elements = max(broadcast(found), max(t.elements for t in found))
+    size = max(t.itemsize for t in found)
+    if name in COMPARISONS:
+        size = 1
+    elif name == "native_dropout":
+        return everything, float(elements * (first.itemsize + 1)), False
+    elif any(mark in name for mark in ("pool2d", "pool1d", "pool3d")) and "backward" not in name:
+        return everything, float(pooled(kernel, first)), False
+    elif first.elements == elements:
+        size = first.itemsize  # an in-place result, or the type that the first operand asks for
+    if name in NORMS:
+        size = first.itemsize
+        elements = first.elements
+    return everything, float(elements * size), False
+
+
+def pooled(kernel: KernelInput, first: Tensor) -> float:
+    """Output (and indices) of a pooling: a block writes an element a thread."""
+    threads = math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,))
+    return float(min(threads, first.elements) * (first.itemsize + 8))
+
+
+def broadcast(found: list[Tensor]) -> int:
+    rank = max(len(t.shape) for t in found)
+    sizes = [1] * rank
+    for t in found:
+        for i, n in enumerate(reversed(t.shape)):
+            sizes[i] = max(sizes[i], n)
+    total = math.prod(sizes)
+    return total if total <= 4 * max(t.elements for t in found) or rank <= 2 else max(t.elements for t in found)
+
+
+def reduced_bytes(found: list[Tensor], threads: float, kernel: KernelInput) -> float:
+    """The result of a reduction: unknown in size, at most an element a warp."""
+    return min(float(found[0].bytes), threads / 32 * 4)
+
+
+def joined(kernel: KernelInput) -> Demand | None:
+    """``cat`` and ``stack``: everything read once and written once."""
+    lists = tensor_lists(kernel)
+    if not lists:
+        return None
+    size = next((s for s in (itemsize(t) for t in kernel.input_types or []) if s), 4)
+    total = float(sum(math.prod(s) for s in lists[0]) * size)
+    threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
+    return Demand(read=total, write=total, flops=0.0, issued=threads / 32 * OTHER + total / size / 32 * 6, guessed=True)

@@ -1,0 +1,110 @@
+"""Scaled dot-product attention: 4·B·H·S·Sk·D FLOPs forward (two products), 2.5 times that backward (five), half of both where a
+causal mask lets whole blocks be skipped (torch.utils.flop_counter, sdpa_flop_count and sdpa_backward_flop_count; FlashAttention-2,
+section 4.1). Which unit binds depends on the kernel's softmax code, head size and mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.gemm import OLD_INSTRUCTIONS, OLD_RATE
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.types import rate_key
+
+PRODUCTS = ("flash", "fmha", "sdpa", "attention", "mha_")
+HELPERS = ("convert_dq", "compute_dot_do_o", "lean", "convert", "dot_do_o", "preprocess", "combine")
+BACKWARD_FACTOR = 2.5
+FORWARD_ISSUE, BACKWARD_ISSUE = 18.0, 41.0
+"""Warp instructions for 32 scores (softmax, scaling, masking): read off Nsight Compute on an H200."""
+
+
+@dataclass(slots=True, frozen=True)
+class Attention:
+    batch: int
+    heads: int
+    groups: int
+    """Key and value heads."""
+    queries: int
+    keys: int
+    width: int
+    value_width: int
+    itemsize: int
+    type: str
+    causal: bool
+    backward: bool
+    bias_bytes: int = 0
+
+    @property
+    def scores(self) -> float:
+        full = float(self.batch * self.heads * self.queries * self.keys)
+        return full / 2 if self.causal and self.queries > 1 else full
+
+    @property
+    def flops(self) -> float:
+        forward = 2.0 * self.scores * (self.width + self.value_width)
+        return forward * BACKWARD_FACTOR if self.backward else forward
+
+    @property
+    def read(self) -> float:
+        queries = self.batch * self.heads * self.queries * self.width
+        keys = self.batch * self.groups * self.keys * (self.width + self.value_width)
+        return float((queries * (3 if self.backward else 1) + keys) * self.itemsize + self.bias_bytes)
+
+    @property
+    def write(self) -> float:
+        out = self.batch * self.heads * self.queries * self.value_width
+        keys = self.batch * self.groups * self.keys * (self.width + self.value_width)
+        return float((out + keys if self.backward else out) * self.itemsize)
+
+
+def attention(kernel: KernelInput) -> Attention | None:
+    """Shapes from the arguments of an attention op, the heads in the second dimension; None for other ops."""
+    name = base_name(kernel).lower()
+    if "attention" not in name:
+        return None
+    backward = "backward" in name
+    found = [t for t in tensors(kernel) if len(t.shape) == 4]
+    start = 1 if backward and len(found) >= 4 else 0
+    if len(found) < start + 3:
+        return None
+    q, k, v = found[start : start + 3]
+    bias = found[start + 3] if len(found) > start + 3 and not backward and is_bias(found[start + 3], q, k) else None
+    causal = causal_of(kernel)
+    return Attention(
+        q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3], q.itemsize, q.type, causal, backward,
+        bias.distinct_bytes if bias else 0,
+    )  # fmt: skip
+
+
+def is_bias(t: Tensor, q: Tensor, k: Tensor) -> bool:
+    return t.shape[-1] in (1, k.shape[2]) and t.shape[-2] in (1, q.shape[2])
+
+
+def causal_of(kernel: KernelInput) -> bool:
+    """The one boolean that is true among the concrete arguments ``is_causal`` and ``return_debug_mask`` … In every
+    overload ``is_causal`` is the first boolean after the dropout probability, but ``compute_log_sumexp`` may precede it."""
+    name = base_name(kernel).lower()
+    flags = [v for v in kernel.concrete_inputs or [] if str(v) in ("True", "False")]
+    if not flags:
+        return False
+    position = 1 if ("efficient" in name or "cudnn" in name) and "backward" not in name and len(flags) > 1 else 0
+    return str(flags[position]) == "True"
+
+
+def demand(kernel: KernelInput, work: Attention) -> Demand:
+    """The main kernel's bytes, FLOPs and instructions; a helper's bytes. ``modelled`` is False for kernels that keep
+    partial results elsewhere."""
+    symbol = kernel.symbol.lower()
+    if any(mark in symbol for mark in HELPERS) or not any(mark in symbol for mark in PRODUCTS):
+        size = float(work.batch * work.heads * work.queries * work.width * work.itemsize)
+        return Demand(read=2 * size, write=size, flops=0.0, issued=0.0, guessed=True)
+    result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
+    result.tensor_flops = work.flops
+    old = bool(OLD_INSTRUCTIONS.search(kernel.symbol)) or "fmha_cutlass" in symbol or "flash_" in symbol
+    result.tensor_rate = OLD_RATE if old else 1.0
+    result.issued = work.scores / 32 * (BACKWARD_ISSUE if work.backward else FORWARD_ISSUE)
+    result.shared_per_tensor = 1.0
+    result.modelled = False
+    result.top = "softmax between the two products"
+    return result

@@ -1,0 +1,176 @@
+"""Convolutions as implicit matrix products: 2·N·Cout·Cin/groups·(kernel size)·(output positions) FLOPs, the same again for
+the gradient of the input and of the weight (torch.utils.flop_counter, conv_flop_count)."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.gemm import (
+    OLD_INSTRUCTIONS,
+    OLD_RATE,
+    SIMT_ISSUE,
+    SIMT_SHARED,
+    is_simt,
+    shared_per_tensor,
+    tile_of,
+    up,
+)
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.types import rate_key
+
+FORWARD = {
+    "convolution", "_convolution", "cudnn_convolution", "conv1d", "conv2d", "conv3d", "cudnn_convolution_relu",
+    "cudnn_convolution_add_relu", "cudnn_convolution_transpose", "miopen_convolution", "mkldnn_convolution", "slow_conv2d_forward",
+    "_slow_conv2d_forward", "thnn_conv2d", "conv_transpose2d", "_conv_depthwise2d", "conv_depthwise3d", "_convolution_pointwise",
+    "convolution_overrideable", "conv_transpose1d", "conv_transpose3d",
+}  # fmt: skip
+BACKWARD = {"convolution_backward", "cudnn_convolution_backward", "miopen_convolution_backward", "convolution_backward_overrideable"}  # fmt: skip
+LAYOUT = (
+    "nchwtonhwc",
+    "nhwctonchw",
+    "nchw2nhwc",
+    "nhwc2nchw",
+    "tensortransform",
+    "transpose",
+    "convertTensor".lower(),
+    "pad",
+)
+DEPTHWISE_ISSUE = 4.0
+"""Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
+
+
+@dataclass(slots=True, frozen=True)
+class Convolution:
+    input: Tensor
+    weight: Tensor
+    output_shape: tuple[int, ...]
+    groups: int
+    transposed: bool
+
+    @property
+    def flops(self) -> float:
+        positions = math.prod((self.input.shape if self.transposed else self.output_shape)[2:])
+        taps = math.prod(self.weight.shape[2:])
+        batch = self.input.shape[0]
+        return 2.0 * batch * positions * taps * self.weight.shape[0] * self.weight.shape[1]
+
+    @property
+    def output_bytes(self) -> int:
+        return math.prod(self.output_shape) * self.input.itemsize
+
+    @property
+    def depthwise(self) -> bool:
+        return self.groups > 1 and self.weight.shape[1] == 1
+
+
+def convolution(kernel: KernelInput) -> Convolution | None:
+    """Shapes of a convolution from its op's arguments; None for other ops or where shapes are missing."""
+    name = base_name(kernel)
+    found = [t for t in tensors(kernel) if len(t.shape) >= 3]
+    values = [_literal(v) for v in kernel.concrete_inputs or []]
+    if name in BACKWARD and len(found) >= 3:
+        gradient, source, weight = found[0], found[1], found[2]
+        return Convolution(source, weight, gradient.shape, _groups(values, source, weight), _flag(values))
+    if name not in FORWARD or len(found) < 2:
+        return None
+    source, weight = found[0], found[1]
+    transposed = "transpose" in name or (name in ("convolution", "_convolution") and _flag(values))
+    groups = _groups(values, source, weight)
+    lists = [v for v in values if isinstance(v, list) and v and all(isinstance(n, int) for n in v)]
+    spatial = len(source.shape) - 2
+    if name.startswith(("cudnn", "miopen")) and len(lists) >= 2:
+        padding, stride = lists[0], lists[1]
+    else:
+        stride, padding = (lists[0] if lists else [1]), (lists[1] if len(lists) > 1 else [0])
+    dilation = lists[2] if len(lists) > 2 else [1]
+    stride, padding, dilation = (_wide(v, spatial) for v in (stride, padding, dilation))
+    if len(weight.shape) != len(source.shape):
+        return None
+    if transposed:
+        sizes = [
+            (n - 1) * s - 2 * p + d * (w - 1) + 1
+            for n, w, s, p, d in zip(source.shape[2:], weight.shape[2:], stride, padding, dilation)
+        ]
+        channels = weight.shape[1] * groups
+    else:
+        sizes = [
+            (n + 2 * p - d * (w - 1) - 1) // max(1, s) + 1
+            for n, w, s, p, d in zip(source.shape[2:], weight.shape[2:], stride, padding, dilation)
+        ]
+        channels = weight.shape[0]
+    if any(n <= 0 for n in sizes):
+        return None
+    return Convolution(source, weight, (source.shape[0], channels, *sizes), groups, transposed)
+
+
+def _literal(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return None
+
+
+def _flag(values: list[Any]) -> bool:
+    return next((v for v in values if isinstance(v, bool)), False)
+
+
+def _groups(values: list[Any], source: Tensor, weight: Tensor) -> int:
+    whole = source.shape[1] // weight.shape[1] if weight.shape[1] and source.shape[1] % weight.shape[1] == 0 else 1
+    return max(1, whole)
+
+
+def _wide(values: list[int], spatial: int) -> list[int]:
+    return (values * spatial)[:spatial] if len(values) == 1 else values[:spatial]
+
+
+def demand(kernel: KernelInput, work: Convolution) -> Demand:
+    """One kernel of a convolution. Helpers that change the layout move one of its tensors; the others do the product."""
+    symbol = kernel.symbol.lower()
+    sizes = (work.input.bytes, work.weight.bytes, work.output_bytes)
+    if any(mark in symbol for mark in LAYOUT):
+        return layout_change(kernel, sizes)
+    if base_name(kernel) in BACKWARD:
+        weight_gradient = "wgrad" in symbol or "weight" in symbol
+        read = float(sizes[2] + (sizes[0] if weight_gradient else sizes[1]))
+        write = float(sizes[1] if weight_gradient else sizes[0])
+    else:
+        read, write = float(sizes[0] + sizes[1]), float(sizes[2])
+    kind = rate_key(work.input.type)
+    result = Demand(read=read, write=write, flops=work.flops, flop_type=kind)
+    if work.depthwise or "depthwise" in symbol:
+        result.issued = work.flops / 2 / 32 * DEPTHWISE_ISSUE
+        result.top = "address arithmetic and loads of a depthwise convolution"
+        return result
+    if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
+        result.issued = work.flops / 2 / 32 * SIMT_ISSUE
+        result.shared_clocks = work.flops / 2 / 32 * SIMT_ISSUE * SIMT_SHARED
+        result.top = "fused multiply-adds without matrix units"
+        return result
+    tile = tile_of(kernel.symbol)
+    filled = 1.0
+    columns = work.weight.shape[0] // work.groups
+    depth = work.weight.shape[1] * math.prod(work.weight.shape[2:])
+    if tile and columns and depth:
+        narrow = min(tile[0], tile[1])
+        filled = up(columns, min(narrow, up(columns, 8))) / columns * up(depth, min(tile[2], 64)) / depth
+    result.tensor_flops = work.flops * min(8.0, filled)
+    result.flop_type = "tf32" if kind == "fp32" else kind
+    result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(kernel.symbol) else 1.0
+    result.shared_per_tensor = shared_per_tensor(kernel.symbol, tile)
+    return result
+
+
+def layout_change(kernel: KernelInput, sizes: tuple[int, int, int]) -> Demand:
+    """Moves one tensor of the convolution: the largest that the grid can cover (each block moves at most 4 KiB a warp)."""
+    blocks = math.prod(kernel.grid or (1,))
+    threads = math.prod(kernel.block or (256,))
+    room = blocks * threads * 64
+    moved = float(max((s for s in sizes if s <= room), default=min(sizes)))
+    return Demand(read=moved, write=moved, flops=0.0, issued=blocks * threads / 32 * 71, guessed=True)

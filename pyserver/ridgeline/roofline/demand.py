@@ -1,0 +1,55 @@
+"""What a kernel asks of the device: the one form that every model of a kernel produces and the limits are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class Demand:
+    """Bytes and work of one launch. None: not known."""
+
+    read: float | None = None
+    """Bytes that must come from memory: every distinct address once."""
+    write: float | None = None
+    fetched: float | None = None
+    """Bytes that memory delivers in whole bursts: more than ``read`` where addresses lie scattered; defaults to it."""
+    cache_read: float | None = None
+    """Bytes that pass the second-level cache towards the cores, repeats included; defaults to ``fetched``."""
+    cache_write: float | None = None
+    flops: float | None = None
+    flop_type: str | None = None
+    tensor_flops: float | None = None
+    """With the padding to whole tiles: what the matrix units execute."""
+    tensor_rate: float = 1.0
+    """Share of the matrix units' peak that this kind of instruction can reach (older instructions on newer devices)."""
+    shared_per_tensor: float = 0.0
+    """Busy time of shared memory for one unit of busy time of the matrix units."""
+    shared_clocks: float = 0.0
+    """Clocks, summed over multiprocessors and divided by four, that shared memory is busy without matrix units."""
+    issued: float | None = None
+    """Warp instructions of the whole launch."""
+    special: float = 0.0
+    load_store: float = 0.0
+    double: float = 0.0
+    modelled: bool = True
+    """False: bytes and FLOPs may be known, but what binds is not."""
+    cold: bool = True
+    """Whether a cold cache costs it time: False where the data never fits in any case."""
+    upper_bound: bool = False
+    """The bytes depend on loaded indices: at most these."""
+    lower_bound: bool = False
+    """Some callee's cost is not known: at least these instructions."""
+    guessed: bool = False
+    """Sizes were inferred, not recorded."""
+    top: str | None = None
+    """The operation that issues most, in words."""
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.fetched is None:
+            self.fetched = self.read
+
+    @property
+    def bytes(self) -> float | None:
+        return None if self.read is None or self.write is None else self.read + self.write

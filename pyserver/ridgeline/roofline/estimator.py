@@ -1,0 +1,135 @@
+"""Puts the pieces together: demand, limits, verdict, sentence."""
+
+from __future__ import annotations
+
+from ridgeline.profile import Bound
+from ridgeline.roofline import autotune, copies, cpu, gemm, sentences, verdict
+from ridgeline.roofline.architecture import waves as waves_of
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
+from ridgeline.roofline.limits import Usage, usage
+from ridgeline.roofline.model import demand_of
+from ridgeline.roofline.triton_model import Analysis
+
+
+def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = None) -> Estimate:
+    """Bytes, FLOPs, rates and the bound of one kernel row. ``cold_us`` is its duration on a cold cache where that was
+    measured; it is predicted otherwise. Never raises on odd input: what is not known is None and ``unknown``."""
+    if kernel.on_cpu or device.kind == "cpu":
+        return cpu.estimate(kernel, device)
+    if kernel.category in ("memcpy", "memset"):
+        return copies.estimate(kernel, device)
+    demand, analysis = demand_of(kernel)
+    wave = waves_of(kernel, device)
+    if demand is None:
+        return without_demand(kernel, device, wave)
+    busy = usage(demand, device, kernel.duration_us, cold_us)
+    return judged(kernel, device, demand, analysis, busy, wave)
+
+
+def without_demand(kernel: KernelInput, device: DeviceSpec, wave: float | None) -> Estimate:
+    if 0 < kernel.duration_us < verdict.TINY_US:
+        reason = sentences.latency(kernel, device, None, "too_small", wave)
+        return Estimate(bound="latency", cause="too_small", reason=reason, confidence=0.85, waves=wave)
+    return Estimate(
+        reason="neither source nor shapes of this kernel were recorded: its bound is not known.", waves=wave
+    )
+
+
+def rates(
+    kernel: KernelInput, device: DeviceSpec, demand: Demand
+) -> tuple[float | None, float | None, list[str], bool]:
+    """GB/s, TFLOP/s, remarks on rates that cannot be, and whether the numbers may be believed."""
+    seconds = kernel.duration_us * 1e-6
+    notes: list[str] = []
+    if seconds <= 0:
+        return None, None, ["no duration"], False
+    gb_s = demand.bytes / seconds / 1e9 if demand.bytes is not None else None
+    tflop_s = demand.flops / seconds / 1e12 if demand.flops else None
+    believable = True
+    peak = device.flops.get(demand.flop_type or "")
+    if tflop_s and peak and tflop_s * 1e12 > peak * verdict.IMPOSSIBLE_PCT / 100:
+        notes.append(
+            f"{100 * tflop_s * 1e12 / peak:.0f} % of the {demand.flop_type} peak: timing not synchronised, or FLOPs wrong"
+        )
+        tflop_s, believable = None, False
+    pins = device.properties.get("pin_gb_s") or device.bandwidth_gb_s
+    if gb_s and pins and gb_s > pins * verdict.IMPOSSIBLE_PCT / 100:
+        if device.l2_bytes and (demand.bytes or 0) <= 1.2 * device.l2_bytes:
+            notes.append(f"{100 * gb_s / pins:.0f} % of DRAM peak: working set fits L2")
+        else:
+            notes.append(
+                f"{100 * gb_s / pins:.0f} % of DRAM peak: part of it came from cache, or the bytes are too many"
+            )
+            gb_s = None
+    return gb_s, tflop_s, notes, believable
+
+
+def judged(
+    kernel: KernelInput,
+    device: DeviceSpec,
+    demand: Demand,
+    analysis: Analysis | None,
+    busy: Usage | None,
+    wave: float | None,
+) -> Estimate:
+    gb_s, tflop_s, notes, believable = rates(kernel, device, demand)
+    notes = [*demand.notes, *notes]
+    product = gemm.product(kernel) if analysis is None else None
+    if remark := sentences.padding(kernel.useful_rows_pct, product):
+        notes.append(remark)
+    intensity = demand.flops / demand.bytes if demand.flops and demand.bytes else None
+    tiny = 0 < kernel.duration_us < verdict.TINY_US
+    bound: Bound = "unknown"
+    reason: str | None = None
+    memory_pct = compute_pct = confidence = None
+    resource = cause = None
+    borderline = False
+    if not believable:
+        reason = f"{notes[-1]}: bound not reported."
+    elif busy is None or (not demand.modelled and not tiny):
+        reason = (
+            "what binds this kernel is not modelled."
+            if busy
+            else "the device's size or this kernel's bytes are not known."
+        )
+    elif max(busy.memory_pct, busy.compute_pct) > verdict.IMPOSSIBLE_PCT and not tiny:
+        reason = "the estimate exceeds what the device can do: not modelled."
+    else:
+        memory_pct, compute_pct = min(100.0, busy.memory_pct), min(100.0, busy.compute_pct)
+        limit = verdict.classify(memory_pct, compute_pct)
+        points = verdict.margin(memory_pct, compute_pct)
+        if tiny and limit != "latency" and max(memory_pct, compute_pct) < verdict.BOUND_PCT + verdict.TINY_MARGIN:
+            limit, points = "latency", verdict.BORDERLINE
+        bound = limit
+        borderline = points < verdict.BORDERLINE
+        confidence = verdict.confidence(points, demand.guessed or demand.lower_bound)
+        if limit == "memory":
+            resource = busy.memory_unit
+            reason = sentences.memory(kernel, demand, busy, product)
+        elif limit == "compute":
+            resource = busy.compute_unit
+            reason = sentences.compute(kernel, demand, busy)
+        else:
+            cause = verdict.latency_cause(kernel, device, wave)
+            reason = sentences.latency(kernel, device, busy, cause, wave)
+        notes.append(sentences.BASIS)
+    return Estimate(
+        bytes=demand.bytes,
+        flops=demand.flops,
+        flop_type=demand.flop_type,
+        arithmetic_intensity=intensity,
+        gb_per_s=gb_s,
+        tflop_per_s=tflop_s,
+        bound=bound,
+        borderline=borderline,
+        resource=resource,
+        cause=cause,
+        reason=reason,
+        confidence=confidence,
+        compute_pct=compute_pct,
+        memory_pct=memory_pct,
+        waves=wave,
+        autotune_candidate=analysis is not None and autotune.candidate(kernel, analysis, bound),
+        notes=tuple(notes),
+    )

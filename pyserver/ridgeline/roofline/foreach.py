@@ -1,0 +1,80 @@
+"""PyTorch's multi-tensor kernels (``_foreach_*``, fused optimizers): bytes from the lists that the functor reads and writes."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.tensors import base_name, tensor_lists
+from ridgeline.roofline.types import itemsize
+
+CHUNK = 65536
+"""Elements that one block of ``multi_tensor_apply`` takes (ATen/native/cuda/MultiTensorApply.cuh, kChunkSize)."""
+FILL = 0.86
+"""How full chunks are on average where the shapes were not recorded."""
+FUNCTOR = re.compile(r"(\w*(?:Functor|Functor_\w+|Op))<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d+), *(\d+), *(\d+)")
+FUSED = re.compile(r"Fused(\w+?)MathFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d+)")
+FIRST_TYPE = re.compile(r"Functor<\s*([\w:]+)")
+BASE_ISSUE, ISSUE_A_LIST, ISSUE_NARROW = 2.5, 1.3, 1.5
+"""Instructions an element: the loop and the arithmetic; a list read or written; its conversion from half precision."""
+ROOT_ISSUE, FUSED_ISSUE = 9.0, 24.0
+FUSED_LISTS = {"Adam": (4, 3), "Sgd": (3, 2), "Adagrad": (3, 2)}
+"""Lists read and written: parameter, gradient and moments."""
+
+
+def is_foreach(kernel: KernelInput) -> bool:
+    return "multi_tensor_apply" in kernel.symbol or base_name(kernel).startswith(("_foreach", "_fused_"))
+
+
+def demand(kernel: KernelInput) -> Demand | None:
+    """None for helpers of these ops that are not the multi-tensor kernel, or lists of scalars."""
+    if "multi_tensor_apply" not in kernel.symbol or not kernel.grid:
+        return None
+    symbol, name = kernel.symbol, base_name(kernel)
+    read_lists, written_lists, element = lists_of(symbol, name)
+    blocks = math.prod(kernel.grid)
+    room = float(blocks * CHUNK)
+    known = tensor_lists(kernel)
+    elements = room * FILL
+    if known:
+        elements = min(room, float(sum(math.prod(s) for s in known[0])))
+    size = itemsize(element) or 4
+    read, write = elements * size * read_lists, elements * size * written_lists
+    issue = BASE_ISSUE + ISSUE_A_LIST * (read_lists + written_lists)
+    if "sqrt" in symbol.lower() or "sqrt" in name or "addcdiv" in name or "_div" in name:
+        issue += ROOT_ISSUE
+    if "Fused" in symbol:
+        issue += FUSED_ISSUE
+    if size == 2:
+        issue += ISSUE_NARROW * (read_lists + written_lists)
+    return Demand(
+        read=read,
+        write=write,
+        flops=elements * (10 if "Fused" in symbol else 2),
+        flop_type="fp32",
+        issued=elements / 32 * issue,
+        cold=False,
+        guessed=not known,
+        top="loads, conversions and arithmetic of the optimizer",
+    )
+
+
+def lists_of(symbol: str, name: str) -> tuple[int, int, str]:
+    """Lists read, lists written, element type. The functor's template arguments are (type, depth, r_args_depth,
+    res_arg_index); ``addcmul_(g, g)`` passes one list twice."""
+    fused = FUSED.search(symbol)
+    if fused:
+        lists = next((v for k, v in FUSED_LISTS.items() if k.lower() in fused.group(1).lower()), (3, 2))
+        return min(lists[0], int(fused.group(3)) or lists[0]), lists[1], fused.group(2)
+    found = FUNCTOR.search(symbol)
+    first = FIRST_TYPE.search(symbol)
+    element = found.group(2) if found else first.group(1) if first else "float"
+    if "Norm" in symbol:
+        return 1, 0, element
+    lists_passed = re.search(r"Metadata<(?:[\w:]+, )?(\d+)>", symbol)
+    read = int(found.group(4)) if found else int(lists_passed.group(1)) if lists_passed else 2
+    if name == "_foreach_addcmul":
+        read = min(read, 2)
+    return read, 1, element

@@ -1,0 +1,197 @@
+"""Matrix products: 2·B·M·N·K FLOPs (torch.utils.flop_counter), operands and result moved once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.types import rate_key
+
+PRODUCTS = {
+    "mm": 0, "bmm": 0, "_int_mm": 0, "_scaled_mm": 0, "matmul": 0, "addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1,
+    "linear": 0, "mv": 0, "dot": 0, "addmv": 1, "_mixed_mm": 0, "_weight_int8pack_mm": 0, "mkldnn_linear": 0, "_mkl_linear": 0,
+    "_linear_pointwise": 0,
+}  # fmt: skip
+"""Op -> position of its first factor among the tensors."""
+TRANSPOSED_SECOND = {"linear", "_weight_int8pack_mm", "_mkl_linear", "mkldnn_linear", "_linear_pointwise"}
+TILE = re.compile(r"(?<![a-zA-Z0-9])(?:tilesize|tile)?(\d{2,3})x(\d{1,3})(?:x|_)(\d{2,3})(?![a-zA-Z])")
+ANY_TILE = re.compile(r"(\d{2,3})x(\d{2,3})")
+OLD_INSTRUCTIONS = re.compile(r"s16816|s1688|sm80|ampere|cutlass_80|wmma|16816|h884|s884|i16832", re.IGNORECASE)
+OLD_RATE = 0.62
+"""Share of Hopper's rate that the instructions of earlier generations reach on it."""
+OLD_SHARED = 0.62
+"""Shared memory against matrix units with 64x64 tiles a warp: 4 KiB at 128 B a clock in the time of 131 kFLOP."""
+SIMT_ISSUE = 1.15
+"""Instructions for one fused multiply-add in a product without matrix units: loads from shared memory and loops."""
+SIMT_SHARED = 0.5
+"""Busy time of shared memory over that of the schedulers in such a product."""
+VECTOR_ISSUE = 11.6
+"""Instructions for 32 products of a matrix-vector kernel: half-precision loads, unpacking, address, the sum."""
+SPLIT_REDUCE_ISSUE = 90.0
+"""Instructions a warp of the kernel that adds the parts of a split product."""
+SKINNY = 16
+"""Rows under which a product is a matrix-vector product in effect: weights are what moves."""
+
+
+@dataclass(slots=True, frozen=True)
+class Product:
+    batch: int
+    m: int
+    n: int
+    k: int
+    itemsize: int
+    out_itemsize: int
+    type: str
+    read: float
+    """Bytes of the operands, distinct addresses."""
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
+    def write(self) -> float:
+        return float(self.batch * self.m * self.n * self.out_itemsize)
+
+
+def product(kernel: KernelInput) -> Product | None:
+    """The shapes of a product from its op's arguments; None if the op is none, or shapes are missing."""
+    name = base_name(kernel)
+    if name not in PRODUCTS:
+        return None
+    found = tensors(kernel)
+    start = PRODUCTS[name]
+    if len(found) < start + 2:
+        return None
+    a, b = found[start], found[start + 1]
+    added = found[:start] + ([found[2]] if name == "linear" and len(found) > 2 else [])
+    shape = dimensions(a, b, name in TRANSPOSED_SECOND)
+    if shape is None:
+        return None
+    batch, m, n, k = shape
+    read = float(
+        a.distinct_bytes + b.distinct_bytes + sum(min(t.distinct_bytes, batch * m * n * t.itemsize) for t in added)
+    )
+    out = 4 if name == "_int_mm" else 2 if name == "_scaled_mm" else a.itemsize
+    return Product(batch, m, n, k, a.itemsize, out, a.type, read)
+
+
+def dimensions(a: Tensor, b: Tensor, transposed: bool) -> tuple[int, int, int, int] | None:
+    """(batch, M, N, K) of ``a @ b`` (``a @ b.T`` if transposed), None if the shapes do not fit."""
+    p, q = a.shape, b.shape
+    if len(p) == 1:
+        p = (1, *p)
+    if len(q) == 1:
+        q = (*q, 1)
+    if len(p) < 2 or len(q) < 2:
+        return None
+    if transposed:
+        q = (*q[:-2], q[-1], q[-2])
+    if p[-1] != q[-2]:
+        return None
+    m, k, n = p[-2], p[-1], q[-1]
+    batch = 1
+    if len(q) == 2:  # leading dimensions of the first factor are rows
+        for size in p[:-2]:
+            m *= size
+    else:
+        for size in q[:-2] if len(q) >= len(p) else p[:-2]:
+            batch *= size
+    return batch, m, n, k
+
+
+def tile_of(symbol: str) -> tuple[int, int, int] | None:
+    """Rows, columns and depth of a block's tile as the kernel's name gives them."""
+    match = TILE.search(symbol)
+    if match:
+        return int(match.group(1)), int(match.group(2)), int(match.group(3))
+    match = ANY_TILE.search(symbol)
+    return (int(match.group(1)), int(match.group(2)), 64) if match else None
+
+
+def up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def shared_per_tensor(symbol: str, tile: tuple[int, int, int] | None) -> float:
+    """Hopper's matrix instruction (64 x n x 16) reads both factors from shared memory at 128 bytes a clock while it
+    computes for n/2 clocks: (16 + n/4)/(n/2), 1.0 at n = 64 and 0.75 at 128."""
+    if OLD_INSTRUCTIONS.search(symbol):
+        return OLD_SHARED
+    if tile is None:
+        return 0.75
+    n = min(tile[0], tile[1]) // (2 if "coopB" in symbol else 1)
+    return 1.02 * (16 + n / 4) / (max(8, n) / 2)
+
+
+def is_simt(symbol: str, kind: str) -> bool:
+    """Whether a float product runs without matrix units."""
+    if rate_key(kind) not in ("fp32", "fp64"):
+        return False
+    lowered = symbol.lower()
+    return not any(mark in lowered for mark in ("tf32", "nvjet", "s1688", "884", "s16816", "tensorop_s"))
+
+
+def demand(kernel: KernelInput, work: Product) -> Demand:
+    symbol = kernel.symbol
+    lowered = symbol.lower()
+    result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
+    if "splitkreduce" in lowered or "reducesplit" in lowered:
+        return split_reduction(kernel, work)
+    if "gemv" in lowered or "dot_kernel" in lowered:
+        result.issued = work.flops / 2 / 32 * VECTOR_ISSUE
+        result.top = "loads and unpacking of half-precision weights" if work.itemsize < 4 else "loads"
+        return result
+    if is_simt(symbol, work.type):
+        fused = work.flops / 2 / 32
+        if result.flop_type == "fp64":
+            result.double = fused
+        result.issued = fused * SIMT_ISSUE
+        result.cache_read = work.read
+        result.shared_clocks = fused * SIMT_ISSUE * SIMT_SHARED
+        result.top = "fused multiply-adds without matrix units"
+        return result
+    if result.flop_type == "fp32":
+        result.flop_type = "tf32"
+    tile = tile_of(symbol)
+    m, n, k = work.m, work.n, up(work.k, 16)
+    padded = m * n
+    if tile:
+        rows, columns, depth = tile
+        padded = min(up(m, rows) * up(n, columns), up(m, columns) * up(n, rows))
+        k = up(work.k, depth)
+    result.tensor_flops = 2.0 * work.batch * padded * k
+    result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(symbol) else 1.0
+    result.shared_per_tensor = shared_per_tensor(symbol, tile)
+    if "splitk" in lowered and tile and kernel.grid:
+        parts = max(1, round(programs(kernel) * tile[0] * tile[1] / max(1, work.batch * padded)))
+        result.write = float(work.batch * work.m * work.n * 4 * parts)
+    return result
+
+
+def split_reduction(kernel: KernelInput, work: Product) -> Demand:
+    """Adds the parts of a split product: at least two, in fp32."""
+    return Demand(
+        read=2.0 * work.batch * work.m * work.n * 4,
+        write=work.write,
+        flops=float(work.batch * work.m * work.n),
+        flop_type="fp32",
+        issued=programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE,
+    )
+
+
+def programs(kernel: KernelInput) -> int:
+    total = 1
+    for n in kernel.grid or ():
+        total *= max(1, n)
+    return total
+
+
+def warps(kernel: KernelInput) -> int:
+    total = 1
+    for n in kernel.block or ():
+        total *= max(1, n)
+    return -(-total // 32)

@@ -1,0 +1,110 @@
+"""How busy each unit of the device would be: demand over time over what the unit can do. Nsight Compute's two figures,
+"Compute (SM) Throughput" and "Memory Throughput", are the busiest unit of each side.
+
+Nsight Compute times a kernel alone on a cold cache, so the time it would see is not the recorded one: a kernel cannot
+finish before the memory pipeline has filled and its bytes have moved, and loses about a microsecond to cold caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ridgeline.profile import BoundResource
+from ridgeline.roofline.architecture import (
+    COLD_US,
+    DIRTY_SHARE,
+    DRAM_EFFICIENCY,
+    LONG_US,
+    RAMP_US,
+    TENSOR_CLOCK_LONG,
+    TENSOR_CLOCK_SHORT,
+    Architecture,
+    architecture,
+)
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import DeviceSpec
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Usage:
+    """Percent of what each unit can do, over the time that Nsight Compute would see."""
+
+    time_us: float
+    memory: dict[BoundResource, float]
+    compute: dict[BoundResource, float]
+
+    @property
+    def memory_pct(self) -> float:
+        return max(self.memory.values(), default=0.0)
+
+    @property
+    def compute_pct(self) -> float:
+        return max(self.compute.values(), default=0.0)
+
+    @property
+    def memory_unit(self) -> BoundResource:
+        return max(self.memory, key=lambda u: self.memory[u], default="dram")
+
+    @property
+    def compute_unit(self) -> BoundResource:
+        return max(self.compute, key=lambda u: self.compute[u], default="issue")
+
+
+def written_back(demand: Demand, device: DeviceSpec) -> float:
+    """Bytes written that reach memory before the kernel ends: the last of them stay in the cache."""
+    return max(0.0, (demand.write or 0.0) - DIRTY_SHARE * (device.l2_bytes or 0))
+
+
+def streaming_rate(device: DeviceSpec) -> float | None:
+    """Bytes a microsecond that a streaming kernel reaches."""
+    pins = device.properties.get("pin_gb_s")
+    if device.peaks_source == "measured" and device.bandwidth_gb_s:
+        return device.bandwidth_gb_s * 1e3
+    rate = pins or device.bandwidth_gb_s
+    return rate * DRAM_EFFICIENCY * 1e3 if rate else None
+
+
+def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
+    rate = streaming_rate(device)
+    moved = (demand.fetched or 0.0) + written_back(demand, device)
+    streaming = RAMP_US + moved / rate if rate else 0.0
+    if not demand.cold:
+        return max(0.97 * duration_us, RAMP_US)
+    return max(streaming, duration_us + COLD_US)
+
+
+def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float | None = None) -> Usage | None:
+    """None where the device's size or the bytes are not known. ``time_us`` replaces the predicted cold time."""
+    if demand.read is None or demand.write is None or not device.sm_count or not device.clock_hz:
+        return None
+    arch = architecture(device)
+    time = time_us or cold_time(demand, device, duration_us)
+    clocks = time * 1e-6 * device.clock_hz * device.sm_count
+    memory: dict[BoundResource, float] = {}
+    pins = device.properties.get("pin_gb_s") or device.bandwidth_gb_s
+    if pins:
+        memory["dram"] = 100 * ((demand.fetched or 0.0) + written_back(demand, device)) / (time * pins * 1e3)
+    cache_read = demand.fetched if demand.cache_read is None else demand.cache_read
+    cache_write = demand.write if demand.cache_write is None else demand.cache_write
+    memory["l2"] = 100 * ((cache_read or 0.0) / arch.l2_read_bytes + cache_write / arch.l2_write_bytes) / clocks
+    if demand.shared_clocks:
+        memory["shared_memory"] = 100 * demand.shared_clocks / 4 / clocks
+    compute: dict[BoundResource, float] = {}
+    issued = demand.issued or 0.0
+    compute["issue"] = 100 * max(issued / arch.issue, demand.load_store / arch.load_store) / clocks
+    compute["special_function"] = 100 * demand.special / arch.special / clocks
+    compute["fp64"] = 100 * demand.double / arch.double / clocks
+    if demand.tensor_flops:
+        rate = tensor_rate(demand, device, arch, duration_us)
+        compute["tensor"] = 100 * demand.tensor_flops / (time * 1e-6) / rate if rate else 0.0
+        memory["shared_memory"] = compute["tensor"] * demand.shared_per_tensor
+    return Usage(time_us=time, memory=memory, compute=compute)
+
+
+def tensor_rate(demand: Demand, device: DeviceSpec, arch: Architecture, duration_us: float) -> float | None:
+    """FLOP/s of the matrix units at the clock that they run at under load, for the operands' type."""
+    if not device.sm_count or not device.clock_hz:
+        return None
+    throttle = TENSOR_CLOCK_SHORT if duration_us < LONG_US else TENSOR_CLOCK_LONG
+    relative = {"fp8": 2.0, "int8": 2.0, "tf32": 0.5, "fp64": 1 / 15}.get(demand.flop_type or "bf16", 1.0)
+    return arch.tensor * device.sm_count * device.clock_hz * throttle * relative * demand.tensor_rate

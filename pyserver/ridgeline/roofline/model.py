@@ -1,0 +1,35 @@
+"""Chooses the model for a kernel: by its source where there is one, by its op otherwise, by its symbol last."""
+
+from __future__ import annotations
+
+from ridgeline.roofline import aten, attention, conv, foreach, gemm, triton_model
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.triton_model import Analysis
+
+
+def demand_of(kernel: KernelInput) -> tuple[Demand | None, Analysis | None]:
+    """What the launch asks of the device, and the walked source where it is a Triton kernel. (None, None) where
+    neither source nor shapes say."""
+    analysis = triton_model.analyse(kernel)
+    if analysis is not None:
+        return triton_model.demand(kernel, analysis), analysis
+    if foreach.is_foreach(kernel):
+        return foreach.demand(kernel), None
+    product = gemm.product(kernel)
+    if product is not None:
+        if is_helper(kernel.symbol):
+            return aten.demand(kernel), None
+        return gemm.demand(kernel, product), None
+    convolution = conv.convolution(kernel)
+    if convolution is not None:
+        return conv.demand(kernel, convolution), None
+    scores = attention.attention(kernel)
+    if scores is not None:
+        return attention.demand(kernel, scores), None
+    return aten.demand(kernel), None
+
+
+def is_helper(symbol: str) -> bool:
+    """Kernels under a product's op that do not multiply: copies, casts, fills."""
+    return any(mark in symbol for mark in ("elementwise_kernel", "CatArray", "fill", "reduce_kernel<"))

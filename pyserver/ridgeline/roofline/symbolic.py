@@ -1,0 +1,195 @@
+"""Values of a Triton kernel as far as sizes, addresses and instruction counts need them.
+
+A value knows over which tile axes it varies, its machine type, and, for integers, its form
+``offset + sum(coefficient * atom)``. An atom is something that takes a known number of distinct values: a tile axis,
+the program's number along a grid axis, a loop counter, ``x // c``, ``x % c``, or a loaded index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["float", "half", "double", "int", "long", "bool", "eight", "pointer"]
+INTEGER: frozenset[str] = frozenset(("int", "long"))
+KIND_OF: dict[str, Kind] = {
+    "bf16": "half", "fp16": "half", "fp32": "float", "fp64": "double", "i32": "int", "u32": "int", "i16": "int",
+    "u16": "int", "i64": "long", "u64": "long", "i1": "bool", "u1": "bool", "i8": "int", "u8": "int", "fp8e4nv": "eight",
+    "fp8e5": "eight", "fp8e4b8": "eight", "fp8e5b16": "eight",
+    "bfloat16": "half", "float16": "half", "float32": "float", "float64": "double", "int32": "int", "uint32": "int",
+    "int16": "int", "uint16": "int", "int64": "long", "uint64": "long", "int1": "bool", "int8": "int", "uint8": "int",
+    "float8e4nv": "eight", "float8e5": "eight",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=True, slots=True)
+class Atom:
+    """Something that takes ``count`` distinct values 0 … count-1."""
+
+    name: str
+    count: int = field(compare=False)
+    axes: frozenset[str] = field(compare=False, default=frozenset())
+    steps: Mapping[str, int] = field(compare=False, default_factory=dict)
+    """How it moves for a unit step along a tile axis (0 for ``x // c``: it stays for c steps)."""
+    periods: Mapping[str, int] = field(compare=False, default_factory=dict)
+    """Axis -> steps after which the movement breaks: c of ``x // c`` and ``x % c``."""
+    indirect: bool = field(compare=False, default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A mask's claim that ``offset + sum(terms)`` lies below ``high`` (and not below ``low``)."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    low: int
+    high: int
+
+
+@dataclass(slots=True)
+class Value:
+    axes: frozenset[str] = frozenset()
+    kind: Kind = "float"
+    terms: dict[Atom, int] | None = None
+    """None: not a known affine form. An empty dict: uniform over atoms."""
+    offset: int = 0
+    const: Any = None
+    """A compile-time constant (int, float, bool), None otherwise."""
+    pointer: str | None = None
+    element: str = "fp32"
+    bounds: tuple[Bound, ...] = ()
+    items: tuple[Value, ...] | None = None
+    scalar_load: bool = False
+
+    @property
+    def affine(self) -> bool:
+        return self.terms is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class Access:
+    """One load, store or atomic of a kernel."""
+
+    pointer: str
+    size: int
+    axes: frozenset[str]
+    terms: dict[Atom, int]
+    offset: int
+    trips: int
+    store: bool
+    atomic: bool = False
+    bounds: tuple[Bound, ...] = ()
+    evict_last: bool = False
+    known: bool = True
+    """False where the address has no affine form."""
+
+    @property
+    def indirect(self) -> bool:
+        return any(a.indirect for a in self.terms)
+
+    def distinct(self) -> int:
+        """Different elements that all programs together touch: the product of the atoms' ranges, narrowed by masks and
+        by the span of the addresses."""
+        counts = {a: max(1, a.count) for a, c in self.terms.items() if c}
+        total = 1
+        left = dict(counts)
+        for bound in self.bounds:
+            part = [a for a, _ in bound.terms]
+            if not part or any(a not in left for a in part):
+                continue
+            scale = {self.terms[a] / c for a, c in bound.terms}
+            if len(scale) == 1:
+                total *= max(0, min(math.prod(left.pop(a) for a in part), bound.high - max(bound.low, 0)))
+        total *= math.prod(left.values())
+        return min(total, self.span()[1] - self.span()[0] + 1) if not self.indirect else total
+
+    def span(self) -> tuple[int, int]:
+        """Lowest and highest element offset."""
+        low = high = self.offset
+        for atom, coefficient in self.terms.items():
+            reach = coefficient * (max(1, atom.count) - 1)
+            low, high = low + min(0, reach), high + max(0, reach)
+        return low, high
+
+    def stride(self, axis: str) -> int | None:
+        """Elements that a unit step along a tile axis moves the address; None if that depends on data."""
+        total = 0
+        for atom, coefficient in self.terms.items():
+            if axis not in atom.axes:
+                continue
+            if atom.indirect:
+                return None
+            total += coefficient * atom.steps.get(axis, 0)
+        return total
+
+    def run(self, axis: str, extent: int) -> int:
+        """Length in elements of the contiguous stretch along ``axis``, 1 if it is not contiguous."""
+        if self.stride(axis) != 1:
+            return 1
+        length = extent
+        for atom in self.terms:
+            if atom.periods.get(axis):
+                length = math.gcd(length, atom.periods[axis])
+        return max(1, length)
+
+    def alignment(self, axis: str, extent: int) -> int:
+        """The power of two of elements that every contiguous stretch along ``axis`` starts at a multiple of."""
+        length = self.run(axis, extent)
+        align = length & -length
+        for coefficient in self.terms.values():
+            if abs(coefficient) > 1:
+                align = min(align, coefficient & -coefficient)
+        if self.offset:
+            align = min(align, self.offset & -self.offset)
+        return max(1, align)
+
+
+def union_elements(accesses: Iterable[Access]) -> int:
+    """Different elements that several accesses of one buffer touch together.
+
+    Accesses with the same coefficients that differ in their offset touch different elements, unless their spans say that
+    they cannot (a sliding window). The union is at least the largest and at most the sum, and within the overall span.
+    """
+    largest: dict[tuple[tuple[str, int], ...], dict[tuple[int, tuple[Bound, ...]], int]] = {}
+    low: int | None = None
+    high = 0
+    indirect = False
+    for access in accesses:
+        key = tuple(sorted((a.name, c) for a, c in access.terms.items() if c))
+        group = largest.setdefault(key, {})
+        place = (access.offset, access.bounds)
+        group[place] = max(group.get(place, 0), access.distinct())
+        first, last = access.span()
+        low, high = (first if low is None else min(low, first)), max(high, last)
+        indirect = indirect or access.indirect
+    if not largest:
+        return 0
+    total = max(sum(group.values()) for group in largest.values())
+    return total if indirect or low is None else min(total, high - low + 1)
+
+
+def add(a: Value, b: Value, sign: int = 1) -> tuple[dict[Atom, int] | None, int]:
+    """Terms and offset of ``a + sign * b``; terms None if either has no affine form."""
+    left, right = form(a), form(b)
+    if left is None or right is None:
+        return None, 0
+    terms = dict(left[0])
+    for atom, coefficient in right[0].items():
+        terms[atom] = terms.get(atom, 0) + sign * coefficient
+        if terms[atom] == 0:
+            del terms[atom]
+    return terms, left[1] + sign * right[1]
+
+
+def form(value: Value) -> tuple[dict[Atom, int], int] | None:
+    if isinstance(value.const, int):
+        return {}, int(value.const)
+    return (value.terms, value.offset) if value.terms is not None else None
+
+
+def count_of(terms: Mapping[Atom, int]) -> int:
+    """Distinct values of an affine form: at most the product of its atoms' ranges and at most its span."""
+    product = math.prod(max(1, a.count) for a in terms)
+    span = 1 + sum(abs(c) * (max(1, a.count) - 1) for a, c in terms.items())
+    return min(product, span)

@@ -1,0 +1,256 @@
+"""Demand of one launch of a Triton kernel, from its text and what the trace recorded of the launch."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.instructions import Layout, Warp, warp_instructions
+from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
+from ridgeline.roofline.symbolic import Access, union_elements
+from ridgeline.roofline.types import itemsize
+from ridgeline.roofline.walk import Tally, Walker
+
+CACHE_LINE = 128
+"""Bytes; a row shorter than this is fetched with its neighbours."""
+MOST_WASTE = 16.0
+WORDS = {
+    "exp": "exp (about 8 instructions)",
+    "erf": "erf (about 26 instructions)",
+    "sigmoid": "sigmoid (about 12 instructions)",
+    "tanh": "tanh (about 16 instructions)",
+    "divide": "division (about 8 instructions)",
+    "log": "log (about 12 instructions)",
+    "sin": "sin and cos (about 30 instructions)",
+    "pow": "pow (about 30 instructions)",
+    "philox": "random numbers (about 70 instructions)",
+    "online_softmax_step": "the online softmax step (about 22 instructions)",
+    "welford_step": "Welford's update (about 9 instructions)",
+    "index_divide": "division of indices",
+    "float": "plain arithmetic",
+    "load": "loads and their addresses",
+    "store": "stores and their addresses",
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Analysis:
+    """A kernel's text walked for one configuration."""
+
+    source: KernelSource
+    tally: Tally
+    warp: Warp
+    layout: Layout
+    num_warps: int
+
+
+def analyse(kernel: KernelInput) -> Analysis | None:
+    """None where there is no source, or none that parses."""
+    if not kernel.kernel_source:
+        return None
+    source = find(kernel)
+    if source is None:
+        return None
+    constants = configuration(kernel, source)
+    scalars = run_time_scalars(kernel, source)
+    warps = kernel.num_warps or (math.prod(kernel.block) // 32 if kernel.block else 4)
+    return _analyse(
+        kernel.kernel_source,
+        source.function.name,
+        tuple(sorted(constants.items())),
+        tuple(sorted(scalars.items())),
+        kernel.grid or (1, 1, 1),
+        max(1, warps),
+    )
+
+
+def find(kernel: KernelInput) -> KernelSource | None:
+    text = kernel.kernel_source or ""
+    for name in (kernel.symbol, kernel.name, None):
+        source = parse_kernel(text, name)
+        if source is not None:
+            return source
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _analyse(
+    text: str,
+    name: str,
+    constants: tuple[tuple[str, Any], ...],
+    scalars: tuple[tuple[str, Any], ...],
+    grid: tuple[int, ...],
+    warps: int,
+) -> Analysis | None:
+    source = parse_kernel(text, name)
+    if source is None:
+        return None
+    try:
+        tally = Walker(source, {**source.constants, **dict(constants)}, dict(scalars), grid).run()
+    except RecursionError:
+        return None
+    return Analysis(source, tally, warp_instructions(tally, warps), Layout(tally, warps * 32), warps)
+
+
+def configuration(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
+    """Compile-time constants: as the trace has them, else from the chosen configuration beside the file, else what the
+    grid implies of the block."""
+    constants: dict[str, int] = {}
+    for key, value in (kernel.best_config or {}).items():
+        if isinstance(value, int) and not isinstance(value, bool) and key.isupper():
+            constants[key] = value
+    for part in (kernel.kernel_kwargs or "").split(","):
+        key, _, text = part.partition("=")
+        if text.strip().lstrip("-").isdigit():
+            constants[key.strip()] = int(text)
+    for key in ("RSPLIT_SIZE", "RSPLIT", "NUM_STAGES"):
+        value = source.meta.get(key)
+        if isinstance(value, int):
+            constants.setdefault(key, value)
+    if source.by_inductor and kernel.grid:
+        for key, hint, blocks in zip(("XBLOCK", "YBLOCK", "ZBLOCK"), "xyz", kernel.grid):
+            size = source.size_hints.get(hint)
+            if key not in constants and size and blocks:
+                constants[key] = 1 << max(0, (-(-size // blocks) - 1).bit_length())
+        rows = next((v for k, v in source.size_hints.items() if k.startswith("r")), None)
+        if rows and "R0_BLOCK" not in constants:
+            constants["R0_BLOCK"] = min(rows, 2048)
+    return constants
+
+
+def run_time_scalars(kernel: KernelInput, source: KernelSource) -> dict[str, float | int]:
+    """Values of the scalar arguments, where the trace recorded them."""
+    scalars: dict[str, float | int] = {}
+    for name, text in zip(source.arguments, kernel.concrete_inputs or []):
+        if source.signature.get(name, "").startswith("*"):
+            continue
+        value = number(text)
+        if value is not None:
+            scalars[name] = value
+    return scalars
+
+
+def number(text: Any) -> float | int | None:
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return text
+    if not isinstance(text, str) or not text.strip():
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return None
+
+
+def buffer_bytes(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
+    """Bytes at different addresses behind each pointer argument: recorded shapes, else Inductor's test arguments."""
+    sizes: dict[str, int] = {}
+    names = source.arguments
+    for name, argument in zip(names, source.test_arguments):
+        if argument is not None:
+            sizes[name] = argument[0] * argument[1]
+    strides = kernel.input_strides or []
+    for i, (name, shape, kind) in enumerate(zip(names, kernel.input_dims or [], kernel.input_types or [])):
+        size = itemsize(kind)
+        if size is not None and isinstance(shape, list) and all(isinstance(n, int) for n in shape):
+            sizes[name] = distinct_elements(shape, strides[i] if i < len(strides) else None) * size
+    return sizes
+
+
+def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, bool]:
+    """Compulsory bytes read and written, and whether loaded indices make them an upper bound."""
+    groups: dict[tuple[str, bool], list[Access]] = defaultdict(list)
+    for access in tally.accesses:
+        groups[access.pointer, access.store].append(access)
+        if access.atomic:
+            groups[access.pointer, False].append(access)
+    totals = {False: 0.0, True: 0.0}
+    upper = False
+    for (pointer, store), accesses in groups.items():
+        size = accesses[0].size
+        whole = sizes.get(pointer)
+        touched = union_elements(accesses) * size
+        if not all(a.known for a in accesses) and whole is not None:
+            touched = whole
+        upper = upper or any(a.indirect for a in accesses)
+        totals[store] += min(touched, whole) if whole is not None else touched
+    return totals[False], totals[True], upper
+
+
+def cached_traffic(analysis: Analysis, programs: int) -> tuple[float, float]:
+    """Bytes between the cores and the second-level cache: every program fetches its own tile; rows shorter than a cache
+    line are fetched with what lies beside them."""
+    tally, layout = analysis.tally, analysis.layout
+    wide = {a for a, n in tally.extent.items() if n > 1}
+    read = write = 0.0
+    for access in tally.accesses:
+        tile = math.prod(min(tally.tile.get(a, 1), tally.extent.get(a, 1 << 62)) for a in access.axes)
+        moved = float(programs * tile * access.trips * access.size)
+        everything = bool(wide) and wide <= access.axes
+        if everything:
+            moved = min(moved, math.prod(tally.extent[a] for a in wide) * float(access.size))
+        if access.store:
+            write += moved
+            continue
+        if everything:
+            rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) * access.size for a in access.axes]
+            moved *= min(MOST_WASTE, max(1.0, CACHE_LINE / max([*rows, access.size])))
+        read += moved
+    return read, write
+
+
+def demand(kernel: KernelInput, analysis: Analysis) -> Demand:
+    tally, warp = analysis.tally, analysis.warp
+    sizes = buffer_bytes(kernel, analysis.source)
+    read, write, upper = traffic(tally, sizes)
+    programs = math.prod(kernel.grid) if kernel.grid else 1
+    cache_read, cache_write = cached_traffic(analysis, programs)
+    known = bool(tally.extent) or bool(sizes) or not tally.accesses
+    warps = programs * analysis.num_warps
+    result = Demand(
+        read=read,
+        write=write,
+        cache_read=max(cache_read, read) if known else read,
+        cache_write=max(cache_write, write) if known else write,
+        flops=warp.flops * programs,
+        flop_type="fp64" if warp.double > 0 else "fp32",
+        issued=warp.issued * warps,
+        special=warp.special * warps,
+        load_store=warp.load_store * warps,
+        double=warp.double * warps,
+        upper_bound=upper,
+        lower_bound=bool(tally.unknown),
+        top=top_operation(warp),
+    )
+    if tally.dots:
+        result.tensor_flops = sum(d.flops * d.trips for d in tally.dots) * programs
+        result.flops = float(kernel.kernel_flop) if kernel.kernel_flop else result.flops
+        result.flop_type = matrix_type(analysis.source, tally)
+    if tally.unknown:
+        result.notes.append(f"cost of {', '.join(sorted(tally.unknown)[:3])} not known: instructions are a lower bound")
+    if upper:
+        result.notes.append("bytes depend on loaded indices: an upper bound")
+    return result
+
+
+def matrix_type(source: KernelSource, tally: Tally) -> str:
+    elements = {v.lstrip("*") for v in source.signature.values() if v.startswith("*")}
+    if tally.dots[0].element == "bf16":
+        return "fp16" if "fp16" in elements and "bf16" not in elements else "bf16"
+    return tally.dots[0].element
+
+
+def top_operation(warp: Warp) -> str | None:
+    """What issues most, in words, if it is a sizeable part."""
+    if not warp.by_operation or warp.issued <= 0:
+        return None
+    name, issued = max(warp.by_operation.items(), key=lambda t: t[1])
+    return WORDS.get(name, name.replace("_", " ")) if issued >= 0.2 * warp.issued else None
