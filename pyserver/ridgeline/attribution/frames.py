@@ -33,6 +33,7 @@ _WRAPPERS = frozenset(
     "_use_grad_for_differentiable decorate_autocast fast_path_wrapper".split()
 )
 MAX_DEPTH = 400
+_LATE_US = 1.0
 
 FUNCTION = "function"
 SOURCE_MATCH = "source_match"
@@ -76,9 +77,31 @@ class FrameLines:
         # A frame that never closed lasts to the end of its thread's recording.
         for row in np.flatnonzero(frames.open_end):
             dur[row] = max(dur[row], last[int(frames.tid[row])] - frames.start[row])
-        self.nest = Nest(frames.start, dur, frames.tid)
+        # A C call whose return was missed seems to outlive its caller, and all that came later to lie inside: left out.
+        # (A Python frame of that kind ends where its caller does.)
+        limit = self._caller_end(frames.start + dur)
+        lost = frames.start + dur > limit + _LATE_US
+        builtin = np.array([text.startswith("<built-in") for text in trace.strings], dtype=bool)
+        self._kept = np.flatnonzero(~((lost | (frames.open_end > 0)) & builtin[frames.name]))
+        dur = np.where(lost, np.maximum(limit - frames.start, 0.0), dur)
+        nest = Nest(frames.start[self._kept], dur[self._kept], frames.tid[self._kept])
+        self.parent: I32 = np.full(len(frames.name), -1, dtype=np.int32)
+        self.parent[self._kept] = np.where(nest.parent >= 0, self._kept[np.maximum(nest.parent, 0)], -1)
+        self._nest = nest
         self.threads = [int(t) for t in np.unique(frames.tid)]
         self._running = self._running_at_start()
+
+    def _caller_end(self, end: F64) -> F64:
+        """For every frame the end of the frame that called it; infinite where the caller is not recorded."""
+        assert self.trace.frames is not None
+        ids, parents = self.trace.frames.python_id, self.trace.frames.python_parent
+        order = np.argsort(ids, kind="stable")
+        at = np.searchsorted(ids[order], parents)
+        at = np.minimum(at, len(order) - 1)
+        found = (
+            (parents >= 0) & (ids[order[at]] == parents) & (self.trace.frames.tid[order[at]] == self.trace.frames.tid)
+        )
+        return np.where(found, end[order[at]], np.inf)
 
     def parsed(self, name: int) -> ParsedFrame | None:
         if name not in self._parsed:
@@ -95,7 +118,8 @@ class FrameLines:
         """Row of the innermost frame at each instant."""
         if not self.recorded:
             return np.full(len(time), -1, dtype=np.int32)
-        return self.nest.innermost(thread, time)
+        found = self._nest.innermost(thread, time)
+        return np.where(found >= 0, self._kept[np.maximum(found, 0)], -1).astype(np.int32)
 
     def user_frame(self, row: int) -> tuple[int, int]:
         """(row of the innermost user frame at or around frame ``row``, row of the frame that it called), -1 for none."""
@@ -105,7 +129,7 @@ class FrameLines:
             if self.owner(int(self.trace.frames.name[row])) == "user":
                 return row, child
             child = row
-            row = int(self.nest.parent[row])
+            row = int(self.parent[row])
         return -1, child
 
     def ref(self, row: int, op: int) -> SourceRef | str:
@@ -142,7 +166,7 @@ class FrameLines:
             rows = rows[np.lexsort((-frames.dur[rows], frames.start[rows]))][:MAX_DEPTH]
             spine = [int(rows[0])]
             for row in rows[1:].tolist():
-                if int(self.nest.parent[row]) != spine[-1]:
+                if int(self.parent[row]) != spine[-1]:
                     break
                 spine.append(row)
             spines.append(spine)
@@ -162,7 +186,7 @@ class FrameLines:
         chain: list[int] = []
         while row >= 0 and row != user:
             chain.append(row)
-            row = int(self.nest.parent[row])
+            row = int(self.parent[row])
         return chain[::-1]
 
     def _is_wrapper(self, name: int) -> bool:
@@ -221,5 +245,5 @@ class FrameLines:
                 and row not in self._running
             ):
                 stack.append(Frame(file=self.store.resolve(parsed.file), line=parsed.line, function=parsed.function))
-            row = int(self.nest.parent[row])
+            row = int(self.parent[row])
         return stack[::-1]

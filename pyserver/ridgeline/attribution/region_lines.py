@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ridgeline.attribution.eager import HostLines
+from ridgeline.attribution.frames import FUNCTION
 from ridgeline.attribution.host import Regions
 from ridgeline.attribution.modules import ModuleEntry
 from ridgeline.attribution.nesting import Nest
@@ -35,8 +38,8 @@ class RegionLines:
         if region not in self._regions:
             self._regions[region] = self._from_host(region)
         found = self._regions[region]
-        if isinstance(found, SourceRef) and found.method.startswith("timeline"):
-            return (self.lines.derived(found, METHOD, CONFIDENCE / 0.99),)
+        if isinstance(found, SourceRef) and not found.method.startswith(FUNCTION):
+            return (self.lines.derived(found, METHOD, CONFIDENCE),)
         if entry is not None and (noted := self._from_stack(entry.call_stack)):
             return noted
         if isinstance(found, SourceRef):
@@ -52,8 +55,6 @@ class RegionLines:
         return self.lines.at(thread, time, op)
 
     def _op_around(self, thread: int, time: float) -> int:
-        import numpy as np
-
         if self._ops is None:
             self._ops = Nest(self.trace.ops.start, self.trace.ops.dur, self.trace.ops.tid)
         return int(self._ops.innermost(np.array([thread]), np.array([time]))[0])

@@ -33,6 +33,9 @@ _COMPARISON: dict[str, type[ast.cmpop]] = {
     "ne": ast.NotEq,
 }
 _SUBSCRIPT = frozenset({"select", "slice", "index", "unsqueeze", "index_put_", "copy_", "fill_"})
+_SAME_OBJECT = frozenset(
+    "to cuda cpu half float double bfloat16 train eval requires_grad_ apply share_memory type".split()
+)
 _UNARY: dict[str, type[ast.unaryop]] = {"neg": ast.USub, "bitwise_not": ast.Invert}
 
 
@@ -53,7 +56,7 @@ def matching_statement(function: Function, call: MatchedCall, owner: ast.ClassDe
         return None
     wanted = {call.name}
     if call.kind == "module":
-        wanted = _submodules(owner, call.name) if owner is not None else set()
+        wanted = _local_modules(function, call.name) | (_submodules(owner, call.name) if owner is not None else set())
     elif call.kind == "compiled":
         wanted = {n.targets[0].id for n in _own(function.node) if _is_compile(n)}  # type: ignore[attr-defined]
     lines = set(_lines(function, call, wanted))
@@ -91,7 +94,12 @@ def _submodules(owner: ast.ClassDef, kind: str) -> set[str]:
 
 def _lines(function: Function, call: MatchedCall, wanted: set[str]) -> Iterator[int]:
     for node in _own(function.node):
-        if call.kind != "op":
+        if call.name == "__next__":  # a ``for`` over something that has a frame of its own
+            if isinstance(node, ast.For) and not (
+                isinstance(node.iter, ast.Call) and callee_name(node.iter) == "range"
+            ):
+                yield node.lineno
+        elif call.kind != "op":
             if isinstance(node, ast.Call) and callee_name(node) in wanted:
                 yield _name_line(node)
         # Where C calls have no frames of their own, an op may also come from a call of its name.
@@ -112,7 +120,7 @@ def _runs(node: ast.AST, op: str) -> bool:
     if isinstance(node, ast.BinOp):
         return plain in _BINARY and isinstance(node.op, _BINARY[plain])
     if isinstance(node, ast.AugAssign):
-        return plain in _BINARY and isinstance(node.op, _BINARY[plain])
+        return plain in _BINARY and isinstance(node.op, _BINARY[plain]) and not _is_number(node.value)
     if isinstance(node, ast.UnaryOp):
         return plain in _UNARY and isinstance(node.op, _UNARY[plain])
     if isinstance(node, ast.Compare):
@@ -122,23 +130,57 @@ def _runs(node: ast.AST, op: str) -> bool:
     return False
 
 
+def _is_number(value: ast.expr) -> bool:
+    """A Python number for sure: adding one to a Python number runs no op."""
+    if isinstance(value, ast.Call):
+        return callee_name(value) in {"item", "len", "int", "float", "time", "perf_counter"}
+    return False
+
+
 def _hides_calls(function: Function, wanted: set[str]) -> bool:
-    """Whether the function calls something through a local name, so that the wanted call may be spelled otherwise."""
-    bound = {
-        arg.arg for arg in [*function.node.args.args, *function.node.args.kwonlyargs, *function.node.args.posonlyargs]
+    """Whether the function calls something through a local name, so that the wanted call may be spelled otherwise.
+
+    A local name that is a nested function, or was assigned an object that has frames of its own when it is called (an
+    instance of a class, a compiled function), hides nothing.
+    """
+    arguments = function.node.args
+    opaque = {arg.arg for arg in [*arguments.args, *arguments.kwonlyargs, *arguments.posonlyargs]}
+    stores = [n.id for n in _own(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    clear = {
+        node.targets[0].id  # type: ignore[attr-defined]
+        for node in _own(function.node)
+        if _is_single_assignment(node) and (_constructed(node.value) or _is_compile(node))  # type: ignore[attr-defined]
     }
-    bound |= {n.id for n in _own(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    opaque |= {name for name in stores if name not in clear or stores.count(name) > 1}
     for node in _own(function.node):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in bound
-            and node.func.id not in wanted
-        ):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in opaque - wanted:
             return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Call | ast.Subscript):
             return True
     return False
+
+
+def _is_single_assignment(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
+
+
+def _constructed(value: ast.expr) -> str | None:
+    """The class of ``Class(…)``, also through methods that return the object itself (``.to(device)``)."""
+    while isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Attribute) and value.func.attr in _SAME_OBJECT:
+            value = value.func.value
+            continue
+        name = callee_name(value)
+        return name if name is not None and name[:1].isupper() else None
+    return None
+
+
+def _local_modules(function: Function, kind: str) -> set[str]:
+    return {
+        n.targets[0].id  # type: ignore[attr-defined]
+        for n in _own(function.node)
+        if _is_single_assignment(n) and _constructed(n.value) == kind  # type: ignore[attr-defined]
+    }
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
