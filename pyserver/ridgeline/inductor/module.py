@@ -62,7 +62,7 @@ class KernelDefinition:
     """Of a multi-kernel: the names it chooses from."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class CallSite:
     """One launching statement of the module."""
 
