@@ -22,7 +22,7 @@ SILENT_OPS = {
     "aten::repeat": "repeat writes the copies out (expand does not)",
     "aten::repeat_interleave": "repeat_interleave writes the copies out",
 }
-ASKED = ("contiguous(", "clone(", ".copy_(", ".to(", "repeat(")
+ASKED = ("contiguous(", "clone(", ".copy_(", ".to(", "repeat(", "repeat_interleave(")
 
 
 def rule(facts: Facts) -> list[Candidate]:

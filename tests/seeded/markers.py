@@ -1,0 +1,71 @@
+"""Seeded programs: ordinary scripts with marks in comments, which are taken out before they run.
+
+``# finds: CODE`` at the end of a line: that finding is expected on that line (``CODE CODE`` for two).
+``# mend: TEXT`` on a line of its own: in the mended program TEXT replaces the line above it (several in a row: the first
+replaces it, the others follow).
+``# options: …`` in the first lines: command-line options of ``ridgeline profile`` for it.
+
+Line numbers stay as they are. Standard library only: the recording on a device machine uses it as well.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FINDS = re.compile(r"\s*# finds: ([a-z0-9 -]+)$")
+MEND = re.compile(r"^(\s*)# mend: ?(.*)$")
+OPTIONS = re.compile(r"^# options: (.*)$")
+
+
+@dataclass(frozen=True)
+class Seeded:
+    name: str
+    faulty: str
+    """As it runs: without marks."""
+    mended: str | None
+    """The same with the fault mended; None where the mend is not one of a few lines."""
+    expected: tuple[tuple[str, int], ...]
+    """(finding code, line); empty for a clean program."""
+    options: tuple[str, ...] = field(default=())
+
+
+def read(path: Path) -> Seeded:
+    """One program. Raises ValueError for a mark that follows nothing."""
+    expected: list[tuple[str, int]] = []
+    faulty: list[str] = []
+    mended: list[str] = []
+    options: tuple[str, ...] = ()
+    mends = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        mend, found, option = MEND.match(line), FINDS.search(line), OPTIONS.match(line)
+        if mend is not None:
+            if not faulty:
+                raise ValueError(f"{path}:{number}: a mend without a line above it")
+            mends = True
+            replaced = MEND.match(path.read_text(encoding="utf-8").splitlines()[number - 2]) is None
+            if replaced:
+                mended[-1] = ""
+            faulty.append("")
+            mended.append(mend.group(1) + mend.group(2))
+            continue
+        if option is not None:
+            options = tuple(option.group(1).split())
+        if found is not None:
+            expected += [(code, number) for code in found.group(1).split()]
+            line = line[: found.start()]
+        faulty.append(line)
+        mended.append(line)
+    return Seeded(
+        name=path.stem,
+        faulty="\n".join(faulty) + "\n",
+        mended="\n".join(mended) + "\n" if mends else None,
+        expected=tuple(expected),
+        options=options,
+    )
+
+
+def read_all(folder: Path) -> list[Seeded]:
+    """Programs of a folder by name."""
+    return [read(path) for path in sorted(folder.glob("*.py"))]

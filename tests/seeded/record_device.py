@@ -1,0 +1,138 @@
+"""Records the seeded device programs on a machine with a CUDA device, for ``frozen/``.
+
+    python tests/seeded/record_device.py OUT_FOLDER [--budget SECONDS] [--only NAME]
+
+Needs torch and the standard library alone. Every program runs under the agent as ``ridgeline profile`` would start it; the
+run folders go into ``OUT_FOLDER/runs.tar.gz``. With what is left of the budget, faulty and mended programs are timed
+against each other, unprofiled, in alternating pairs: ``OUT_FOLDER/pairs.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import markers  # noqa: E402
+
+AGENT = HERE.parent.parent / "pyserver" / "ridgeline" / "agent" / "main.py"
+STEPS = 12
+TIMEOUT = 90
+PAIRS = 5
+SHORT, LONG = 10, 40
+"""Steps of the two runs whose difference is the time of steady steps."""
+
+
+def record(program: markers.Seeded, runs: Path, programs: Path) -> dict[str, Any]:
+    """One run folder; what happened, for the log."""
+    script = programs / f"{program.name}.py"
+    script.write_text(program.faulty, encoding="utf-8")
+    folder = runs / program.name
+    folder.mkdir(parents=True)
+    spec = folder / "spec.json"
+    spec.write_text(
+        json.dumps(
+            {
+                "run_dir": str(folder),
+                "target": str(script),
+                "steps": STEPS,
+                "then": "stop",
+                "device": "cuda",
+                "lengths": "--lengths" in program.options,
+                "memory": "--memory" in program.options,
+            }
+        ),
+        encoding="utf-8",
+    )
+    started = time.monotonic()
+    with (folder / "log.txt").open("wb") as log:
+        try:
+            code: int | None = subprocess.run(
+                [sys.executable, str(AGENT), str(spec)],
+                stdout=log,
+                stderr=log,
+                cwd=programs,
+                timeout=TIMEOUT,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = None
+    return {"name": program.name, "exit_status": code, "seconds": round(time.monotonic() - started, 1)}
+
+
+def timed_pairs(program: markers.Seeded) -> list[list[float]]:
+    """[faulty µs, mended µs] per step, pair after pair."""
+    import torch
+
+    def step_us(text: str) -> float:
+        scope: dict[str, Any] = {"__name__": "seeded"}
+        exec(compile(text, f"{program.name}.py", "exec"), scope)  # our own programs, from this folder
+        took = []
+        for steps in (SHORT, LONG):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            scope["main"](steps)
+            torch.cuda.synchronize()
+            took.append(time.perf_counter() - start)
+        torch.set_float32_matmul_precision("highest")
+        return 1e6 * (took[1] - took[0]) / (LONG - SHORT)
+
+    assert program.mended is not None
+    step_us(program.faulty)
+    step_us(program.mended)
+    return [[step_us(program.faulty), step_us(program.mended)] for _ in range(PAIRS)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--budget", type=float, default=340.0)
+    parser.add_argument("--only", action="append")
+    options = parser.parse_args()
+    started = time.monotonic()
+    options.out.mkdir(parents=True, exist_ok=True)
+    programs = [p for p in markers.read_all(HERE / "device") if not options.only or p.name in options.only]
+    work = Path(tempfile.mkdtemp(prefix="seeded_"))
+    (work / "programs").mkdir()
+    (work / "runs").mkdir()
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(work / "inductor"))
+    log = []
+    for program in programs:
+        if time.monotonic() - started > options.budget - 15:
+            log.append({"name": program.name, "skipped": "no time left"})
+            continue
+        log.append(record(program, work / "runs", work / "programs"))
+        print(log[-1], flush=True)
+        _pack(options.out, work, log)
+    pairs: dict[str, Any] = {}
+    for program in programs:
+        if program.mended is None or time.monotonic() - started > options.budget - 15:
+            continue
+        try:
+            pairs[program.name] = timed_pairs(program)
+        except Exception as error:  # noqa: BLE001  one program's failure must not cost the others' results
+            pairs[program.name] = f"{type(error).__name__}: {error}"
+        print(program.name, pairs[program.name], flush=True)
+        (options.out / "pairs.json").write_text(json.dumps(pairs, indent=1), encoding="utf-8")
+
+
+def _pack(out: Path, work: Path, log: list[dict[str, Any]]) -> None:
+    """After every program, so that a run cut short leaves what it has."""
+    (out / "log.json").write_text(json.dumps(log, indent=1), encoding="utf-8")
+    partial = out / "runs.tar.gz.part"
+    with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
+        archive.add(work / "runs", "runs")
+    partial.replace(out / "runs.tar.gz")
+
+
+if __name__ == "__main__":
+    main()
