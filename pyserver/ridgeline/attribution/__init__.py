@@ -85,6 +85,7 @@ def attribute(
         host_line=_host_line(lines),
         notes=list(builder.notes),
         rejected_us=builder.rejected_us,
+        generated_text=modules.files.text,
         op_lines=_op_lines(trace, lines),
     )
 

@@ -31,6 +31,10 @@ class GeneratedSite:
     kernel_line: int | None = None
 
 
+def _no_text(path: str) -> None:
+    """No generated files were given."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Attribution:
     sites: list[GeneratedSite]
@@ -55,5 +59,7 @@ class Attribution:
     """For ``quality.warnings``: hooks that did not fit, stale lines that were rejected…"""
     rejected_us: float = 0.0
     """Device time whose recorded line did not hold its text any more, hence is unattributed."""
+    generated_text: Callable[[str], str | None] = _no_text
+    """The text of a generated file under any path that a site names, None where it is not at hand."""
     op_lines: tuple[list[SourceRef], I32] | None = None
     """The statement of every op of the trace (distinct statements, index a row of ``Trace.ops``), where a timeline ran."""
