@@ -13,7 +13,7 @@ from ridgeline.index.structure import bound_of, functions_of
 MAX_HOT_KERNELS = 200
 MAX_HOT_LINES = 200
 MAX_FINDINGS = 500
-TOP_KERNELS_OF_LINE = 8
+TOP_KERNELS_OF_LINE = 5
 MAX_SOURCES = 6
 MAX_CALL_LINES = 8
 
@@ -112,7 +112,7 @@ def _file_part(entry: Json, part: Json, kernels: Mapping[str, Json], run_folder:
         "rows": rows,
         "functions": functions,
         "places": places,
-        "kernels": {identity: brief(kernels[identity]) for identity in sorted(wanted) if identity in kernels},
+        "kernels": {identity: _slim(kernels[identity]) for identity in sorted(wanted) if identity in kernels},
         "findings": part["findings"],
         "events": part["events"],
         "module": part.get("module"),
@@ -171,6 +171,26 @@ def brief(kernel: Mapping[str, Any]) -> Json:
     if generated:
         short["generated"] = generated
     return short
+
+
+IN_FILES = (
+    "id name category count total_us share_pct step_share_pct bound bound_reason compute_pct memory_pct bound_source "
+    "autotune source generated"
+).split()
+
+
+def _slim(kernel: Mapping[str, Any]) -> Json:
+    """What a lens, a hover or a jump in a file needs: one file may name thousands of kernels, and is read before its
+    first lens. Floats keep six digits."""
+    short = brief(kernel)
+    for source in short.get("source", ()):
+        for key in ("text", "method", "confidence"):
+            source.pop(key, None)
+    return {key: _six(short[key]) for key in IN_FILES if key in short}
+
+
+def _six(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _row(line: Mapping[str, Any], kernels: Mapping[str, Json]) -> Json:

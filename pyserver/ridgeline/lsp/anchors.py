@@ -82,7 +82,7 @@ class Anchors:
         ]
         self.index = {first: i for i, (first, _) in enumerate(self.spans)}
         self._text = [[line.strip() for line in profiled[first : last + 1]] for first, last in self.spans]
-        self._longest = max((last - first for first, last in self.spans), default=0)
+        self.longest = max((last - first for first, last in self.spans), default=0)
         self._reset()
 
     def _reset(self) -> None:
@@ -144,7 +144,7 @@ class Anchors:
         changed = self._touch(range(low, high), old, new, first, current) if low < high else False
         # Statements that began above and reach into the edit.
         i = low - 1
-        while i >= 0 and self.at[i] + self._longest + abs(delta) >= first:
+        while i >= 0 and self.at[i] + self.longest + abs(delta) >= first:
             first_line, last_line = self.spans[i]
             if not self.lost[i] and last_line > first_line and self.at[i] + last_line - first_line >= first:
                 changed |= self._judge(i, current)

@@ -23,8 +23,8 @@ def heat(server: RidgelineServer, uri: str) -> protocol.Annotations:
     version = document.version if document else None
     if view is None or not server.settings.annotations.heatMap:
         return {"uri": uri, "version": version, "run": None, "state": "none", "lines": []}
-    rows = [row for row in view.rows() if row.kind != "function" and row.share >= LEAST_HEAT]
-    rows = sorted(sorted(rows, key=lambda row: -row.share)[:MAX_HEAT], key=lambda row: row.line)
+    rows = [row for row in view.rows(LEAST_HEAT) if row.kind != "function"][:MAX_HEAT]
+    rows.sort(key=lambda row: row.line)
     return {
         "uri": uri,
         "version": version,

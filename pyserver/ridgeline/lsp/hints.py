@@ -39,11 +39,8 @@ def hints(server: RidgelineServer, uri: str, wanted: types.Range) -> list[types.
     document = view.document
     rows = [
         row
-        for row in view.rows()
-        if row.kind != "function"
-        and wanted.start.line <= row.line <= wanted.end.line
-        and row.line < len(document.lines)
-        and row.share >= LEAST_PERCENT
+        for row in view.rows_between(wanted.start.line, wanted.end.line)
+        if row.kind != "function" and row.share >= LEAST_PERCENT and row.line < len(document.lines)
     ]
     found = []
     for row in rows[:MAX_HINTS]:

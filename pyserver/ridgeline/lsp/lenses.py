@@ -20,14 +20,14 @@ def chosen_rows(view: View, settings: AnnotationSettings) -> list[Row]:
     A function gets one only where several of its lines do not already tell its story: it must hold two rows or more (the
     index sees to that). Of two rows on one line (a function of one line, say) the line's own stays.
     """
-    rows = [row for row in view.rows() if row.share >= settings.minimumPercent]
     by_line: dict[int, Row] = {}
-    for row in rows:
+    for row in view.rows(settings.minimumPercent):
         known = by_line.get(row.line)
+        if known is None and len(by_line) >= settings.maximumLenses:
+            break
         if known is None or (known.kind == "function" and row.kind == "line"):
             by_line[row.line] = row
-    hottest = sorted(by_line.values(), key=lambda row: (-row.share, row.line))[: max(settings.maximumLenses, 0)]
-    return sorted(hottest, key=lambda row: row.line)
+    return [by_line[line] for line in sorted(by_line)]
 
 
 def title(view: View, row: Row) -> str:
@@ -84,7 +84,7 @@ def lenses(server: RidgelineServer, uri: str) -> list[types.CodeLens]:
         at = types.Position(line=row.line, character=0)
         found.append(
             types.CodeLens(
-                range=types.Range(start=at, end=view.document.line_range(row.line).end),
+                range=types.Range(start=at, end=at),
                 command=command_for(server, view, row, title(view, row)),
             )
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ AGREEING_LINES = 0.8
 """Part of a foreign file's rows whose text must be found in a document before the two are taken for the same file."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Row:
     """One annotated thing at a current zero-based line. ``data`` is the row of the index; see ``ridgeline.index.parts``."""
 
@@ -28,6 +29,8 @@ class Row:
     """``line``, ``function`` or ``place`` (generated code; ``data["kernels"]`` are the kernel ids)."""
     line: int
     stale: bool
+    share: float
+    """Percent of the step, else of the device's time; 0 where neither is known."""
     data: Json
 
     @property
@@ -36,13 +39,14 @@ class Row:
         value = self.data.get("unsplit_us", self.data.get("device_us", self.data.get("time_us")))
         return float(value or 0.0)
 
-    @property
-    def share(self) -> float:
-        """Percent of the step, else of the device's time; 0 where neither is known."""
-        for key in ("step_share_pct", "share_pct"):
-            if self.data.get(key) is not None:
-                return float(self.data[key])
-        return 0.0
+
+@dataclass(slots=True)
+class Item:
+    """A row of the index before it is known where it stands now."""
+
+    kind: str
+    share: float
+    data: Json
 
 
 @dataclass(slots=True)
@@ -59,7 +63,18 @@ class View:
     """The text that was profiled is known, so lines were compared with it."""
     matches: bool = True
     """Generated code only: the document is the profiled version, to the letter."""
-    _places: list[Json] = field(default_factory=list)
+    hottest: list[Item] = field(default_factory=list)
+    """All items, those with the largest share first."""
+    _by_line: dict[int, list[Item]] = field(default_factory=dict)
+    """By profiled one-based line."""
+
+    def __post_init__(self) -> None:
+        items = [Item("line", _share(data), data) for data in self.part["rows"]]
+        items += [Item("function", _share(data), data) for data in self.part["functions"]]
+        items += [Item("place", _share(data), data) for data in _grouped(self.part)]
+        for item in items:
+            self._by_line.setdefault(item.data["line"], []).append(item)
+        self.hottest = sorted(items, key=lambda item: (-item.share, item.data["line"]))
 
     @property
     def kernels(self) -> dict[str, Json]:
@@ -81,34 +96,50 @@ class View:
             return None
         return self.anchors.at[i], self.anchors.stale[i]
 
-    def rows(self) -> Iterator[Row]:
-        """Lines, then functions, then places of generated code; lost ones are left out."""
-        stale_lines: list[int] = []
-        for data in self.part["rows"]:
-            where = self.line_of(data["line"])
-            if where is None or where[1]:
-                stale_lines.append(data["line"])
-            if where is not None:
-                yield Row("line", where[0], where[1], data)
-        for data in self.part["functions"]:
-            where = self.line_of(data["line"])
-            if where is not None:
-                inside = any(data["line"] <= line <= data["end"] for line in stale_lines)
-                yield Row("function", where[0], where[1] or inside, data)
-        for data in self._places:
-            where = self.line_of(data["line"])
-            if where is not None:
-                yield Row("place", where[0], where[1], data)
+    def rows(self, least: float = 0.0) -> Iterator[Row]:
+        """All rows with at least this share that still have a line, hottest first."""
+        for item in self.hottest:
+            if item.share < least:
+                return
+            row = self._row(item)
+            if row is not None:
+                yield row
+
+    def rows_between(self, first: int, last: int) -> list[Row]:
+        """Rows whose first line now stands between two zero-based lines, both included, in the order of lines."""
+        if self.generated:
+            lines: Iterable[int] = range(max(first, 0) + 1, min(last, len(self.document.lines) - 1) + 2)
+        else:
+            at = self.anchors.at
+            found = range(bisect_left(at, first), bisect_right(at, last))
+            lines = [self.anchors.spans[i][0] + 1 for i in found]
+        rows = [self._row(item) for line in lines for item in self._by_line.get(line, ())]
+        return [row for row in rows if row is not None]
 
     def rows_at(self, line: int) -> list[Row]:
         """Rows whose statement covers a current line; those that start on it come first."""
         found = [
             row
-            for row in self.rows()
-            if row.line <= line <= row.line + max(row.data.get("end", 0) - row.data["line"], 0)
+            for row in self.rows_between(line - self.anchors.longest, line)
+            if row.line == line or (row.kind == "line" and line <= row.line + row.data.get("end", 0) - row.data["line"])
         ]
-        found = [row for row in found if row.kind != "function" or row.line == line]
-        return sorted(found, key=lambda row: row.line != line)
+        return sorted(found, key=lambda row: (row.line != line, row.kind == "function"))
+
+    def _row(self, item: Item) -> Row | None:
+        where = self.line_of(item.data["line"])
+        if where is None:
+            return None
+        stale = where[1] or (item.kind == "function" and self._edited_inside(item.data))
+        return Row(item.kind, where[0], stale, item.share, item.data)
+
+    def _edited_inside(self, function: Json) -> bool:
+        """Whether a line that counts for a function was edited or is gone."""
+        for i in range(self.anchors.index[function["line"] - 1], len(self.anchors)):
+            if self.anchors.spans[i][0] >= function["end"]:
+                return False
+            if self.anchors.stale[i] or self.anchors.lost[i]:
+                return True
+        return False
 
     def apply(self, edit: Edit) -> bool:
         """Follows an edit of the document; returns whether the state of any row changed."""
@@ -147,7 +178,7 @@ def build_view(document: Document, path: str, text: str, library: Library) -> Vi
         profiled = list(document.lines)
     verified = profiled is not None
     anchors = Anchors(profiled if profiled is not None else _lines_from_rows(part, document.lines), _spans(part))
-    view = View(document, run, entry, part, anchors, generated, verified, _places=_grouped(part))
+    view = View(document, run, entry, part, anchors, generated, verified)
     if generated:
         # Generated code is never edited in place: another text is another version, and its numbers would be wrong.
         view.matches = same or (snapshot is not None and document.lines == profiled)
@@ -250,6 +281,13 @@ def _positions_by_text(part: Mapping[str, Any], anchors: Anchors, current: list[
             same = lines_of.get(text, [])
             positions.append(same[0] if len(same) == 1 else None)
     return positions
+
+
+def _share(data: Mapping[str, Any]) -> float:
+    for key in ("step_share_pct", "share_pct"):
+        if data.get(key) is not None:
+            return float(data[key])
+    return 0.0
 
 
 def _grouped(part: Mapping[str, Any]) -> list[Json]:
