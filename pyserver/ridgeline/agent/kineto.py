@@ -1,0 +1,126 @@
+"""One recording of torch's profiler: start, stop, count, save. The only module that starts Kineto.
+
+A recording is global (``profile_all_threads``): threads of the user's own are seen, and any thread may stop it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from .spec import Spec
+
+# Kineto writes a line of severity USDT to standard error at every start and stop; 6 is above all severities.
+QUIET_KINETO = "6"
+
+
+def accelerators(torch: Any, wanted: str) -> list[str]:
+    """Accelerator types in use by this process. Never initializes one: that would break a later fork."""
+    if wanted == "cpu":
+        return []
+    found = []
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        if module is not None and getattr(module, "is_initialized", lambda: False)():
+            found.append(kind)
+    return found
+
+
+def synchronize(torch: Any, kinds: list[str]) -> None:
+    """Wait for the devices, so that a window holds the whole of its steps and nothing else."""
+    for kind in kinds:
+        getattr(torch, kind).synchronize()
+
+
+class Recording:
+    """A profiler session of ours. ``start`` and ``stop`` once each; ``save`` once."""
+
+    def __init__(self, torch: Any, spec: Spec) -> None:
+        from torch.profiler import ProfilerActivity
+        from torch.profiler.profiler import _KinetoProfile
+
+        self.torch = torch
+        self.devices = accelerators(torch, spec.device)
+        activities = [ProfilerActivity.CPU]
+        activities += [getattr(ProfilerActivity, kind.upper()) for kind in self.devices]
+        self.shapes, self.memory, self.stacks = True, spec.memory, spec.stacks
+        self.start_ns = self.end_ns = 0
+        self.saved = False
+        self.global_session = True
+        options: dict[str, Any] = {
+            "activities": activities,
+            "record_shapes": True,
+            "profile_memory": spec.memory,
+            "with_stack": spec.stacks,
+        }
+        try:
+            from torch._C._profiler import _ExperimentalConfig
+
+            options["experimental_config"] = _ExperimentalConfig(profile_all_threads=True)
+        except (ImportError, TypeError):
+            self.global_session = False
+        self.profile: Any = _KinetoProfile(**options)
+
+    def start(self) -> None:
+        synchronize(self.torch, self.devices)
+        self.profile.start()
+        self.start_ns = time.time_ns()
+
+    def stop(self) -> None:
+        synchronize(self.torch, self.devices)
+        self.end_ns = time.time_ns()
+        self.profile.stop()
+
+    @property
+    def autograd_profile(self) -> Any:
+        """The ``torch.autograd.profiler.profile`` behind it: what hooks on torch's side see."""
+        return self.profile.profiler
+
+    def _results(self) -> Any:
+        return self.profile.profiler.kineto_results
+
+    def event_count(self) -> int:
+        return len(self._results().events())
+
+    def events_since(self, since_ns: int) -> int:
+        """How many events started at or after ``since_ns``."""
+        return sum(1 for event in self._results().events() if event.start_ns() >= since_ns)
+
+    def op_histogram(self) -> dict[str, int]:
+        """How often each op was called: what two stretches of a steady program have in common."""
+        counts: dict[str, int] = {}
+        for event in self._results().events():
+            name = event.name()
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+    def save(self, path: str) -> None:
+        """Write plain Chrome JSON. Kineto can save a result only once."""
+        if self.saved:
+            raise RuntimeError("this recording was saved before")
+        self.profile.export_chrome_trace(path)
+        self.saved = True
+
+
+def mute(torch: Any, muted: bool) -> None:
+    """Stop or resume the recording of ops in this thread: compilation runs thousands of ops on fake tensors."""
+    torch._C._autograd._enable_record_function(not muted)
+
+
+def quiet_first_start(torch: Any, spec: Spec) -> None:
+    """Initialize Kineto on this (main) thread without its chatter.
+
+    The first session on another thread prints an error, and the first one anywhere takes about a second: both are
+    kept out of the windows. The level is read once, so the environment is put back for the user's own processes.
+    """
+    before = os.environ.get("KINETO_LOG_LEVEL")
+    if before is None:
+        os.environ["KINETO_LOG_LEVEL"] = QUIET_KINETO
+    try:
+        recording = Recording(torch, spec)
+        recording.start()
+        recording.stop()
+    finally:
+        if before is None:
+            os.environ.pop("KINETO_LOG_LEVEL", None)

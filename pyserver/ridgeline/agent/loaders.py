@@ -1,0 +1,99 @@
+"""DataLoaders that the program iterates: their settings, the line of the loop, and the time spent waiting."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .timeline import user_frames
+
+WAITS = 20_000
+"""Waits kept a loader."""
+SAMPLES = 200
+"""Batches whose lengths are read with ``--lengths``."""
+
+
+class Loaders:
+    """Rows of ``Sidecar.loaders``; one a loader and line (a loader made anew each epoch stays one row)."""
+
+    def __init__(self, is_user: Callable[[str], bool], mark: Callable[[str, Any], None], lengths: bool) -> None:
+        self._is_user, self._mark, self._want_lengths = is_user, mark, lengths
+        self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.lengths: list[list[int]] = []
+        self.padded_to: list[int] = []
+
+    def rows(self, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """With the waits that touch one of the windows."""
+        result = []
+        for row in self._rows.values():
+            waits = [
+                {"start_ns": start, "end_ns": end}
+                for start, end in row["waits"]
+                if any(start < window["end_ns"] and end > window["start_ns"] for window in windows)
+            ]
+            result.append({**row, "waits": waits})
+        return result
+
+    def on_dataloader(self, module: ModuleType) -> None:
+        """``torch.utils.data.dataloader``"""
+        base: Any = module._BaseDataLoaderIter  # type: ignore[attr-defined,unused-ignore]
+        start, fetch = base.__init__, base.__next__
+        loaders = self
+
+        def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            start(self, loader, *args, **kwargs)
+            self._ridgeline_settings = _settings(loader)
+
+        def __next__(self: Any) -> Any:
+            loaders._mark("loader", id(type(self)))
+            begin = time.time_ns()
+            batch = fetch(self)
+            loaders._note(self, begin, time.time_ns(), batch)
+            return batch
+
+        base.__init__, base.__next__ = __init__, __next__
+
+    def _note(self, iterator: Any, begin: int, end: int, batch: Any) -> None:
+        row = getattr(iterator, "_ridgeline_row", None)
+        if row is None:
+            settings = getattr(iterator, "_ridgeline_settings", None)
+            if settings is None:
+                return
+            frames = user_frames(sys._getframe(2), self._is_user)
+            file, line = (frames[-1].f_code.co_filename, frames[-1].f_lineno) if frames else (None, None)
+            key = (file, line, *settings.values())
+            row = self._rows.setdefault(key, {**settings, "file": file, "line": line, "waits": []})
+            iterator._ridgeline_row = row
+        if len(row["waits"]) < WAITS:
+            row["waits"].append((begin, end))
+        if self._want_lengths and len(self.lengths) < SAMPLES:
+            self._sample(batch)
+
+    def _sample(self, batch: Any) -> None:
+        """Real lengths of a padded batch: from its mask, or from a ``lengths`` field."""
+        if not hasattr(batch, "get") or not hasattr(batch, "values"):
+            return
+        mask = batch.get("attention_mask")
+        lengths = batch.get("lengths")
+        if mask is not None and getattr(mask, "dim", lambda: 0)() == 2 and mask.device.type == "cpu":
+            self.lengths.append([int(value) for value in (mask != 0).sum(dim=1).tolist()])
+            self.padded_to.append(int(mask.shape[1]))
+        elif lengths is not None:
+            values = lengths.tolist() if hasattr(lengths, "tolist") else list(lengths)
+            widths = [value.shape[1] for value in batch.values() if getattr(value, "dim", lambda: 0)() >= 2]
+            self.lengths.append([int(value) for value in values])
+            self.padded_to.append(int(max(widths)) if widths else max(self.lengths[-1], default=0))
+
+
+def _settings(loader: Any) -> dict[str, Any]:
+    workers = int(getattr(loader, "num_workers", 0))
+    return {
+        "num_workers": workers,
+        "pin_memory": bool(getattr(loader, "pin_memory", False)),
+        "prefetch_factor": getattr(loader, "prefetch_factor", None) if workers else None,
+        "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
+        "batch_size": getattr(loader, "batch_size", None),
+    }

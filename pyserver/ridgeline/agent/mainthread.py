@@ -1,0 +1,59 @@
+"""Runs a function in the main thread between two bytecodes, from another thread, without a signal.
+
+A signal would interrupt system calls of the program and of its libraries, and its handler can be replaced;
+``Py_AddPendingCall`` does neither. It waits while the main thread is inside one long C call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable
+
+_CALLBACK = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+
+class MainThread:
+    """A queue of functions for the main thread. Exceptions of a function go to ``on_error``."""
+
+    def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
+        self._queue: deque[tuple[Callable[[], None], threading.Event]] = deque()
+        self._on_error = on_error
+        self._callback = _CALLBACK(self._drain)
+        self._add = ctypes.pythonapi.Py_AddPendingCall
+        self._add.argtypes = [_CALLBACK, ctypes.c_void_p]
+        self._add.restype = ctypes.c_int
+
+    def _drain(self, _: int | None) -> int:
+        while self._queue:
+            try:
+                function, done = self._queue.popleft()
+            except IndexError:
+                break
+            try:
+                function()
+            except Exception as error:  # noqa: BLE001 - must not surface between two lines of the user's
+                self._on_error("a task in the main thread", error)
+            done.set()
+        return 0
+
+    def call(self, function: Callable[[], None], patience_s: float) -> bool:
+        """Run ``function`` in the main thread; False if it did not come to it within ``patience_s`` (then it never will).
+
+        Called from the main thread itself it runs at once.
+        """
+        if threading.current_thread() is threading.main_thread():
+            function()
+            return True
+        done = threading.Event()
+        entry = (function, done)
+        self._queue.append(entry)
+        self._add(self._callback, None)
+        if done.wait(patience_s):
+            return True
+        try:
+            self._queue.remove(entry)
+        except ValueError:
+            return done.wait(60.0)  # it has just begun
+        return False

@@ -1,0 +1,336 @@
+"""When to record: the state machine between the program's markers and the profiler.
+
+``early``   from the import of torch on, so that a program that ends before it settles still leaves a result. It ends
+            with the first clean step, pauses over compilations, and its length gives the events of one step.
+``settle``  unprofiled; the steady detector watches. These steps are the plain ones that profiled steps are compared to.
+``window``  the recording proper: about 20 steps or 2 s, at most ``EVENT_LIMIT`` events.
+``plain``   unprofiled steps right after it, then the result is published.
+``user``    the program's own profiler is at work; ours keeps out of its way and harvests it.
+``done``    published; markers cost one comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from .kineto import Recording, mute
+from .labels import Scopes
+from .spec import Spec
+from .steady import Steady, Track
+from .timeline import Recorded, Timeline
+
+EVENT_LIMIT = 200_000
+"""A window of more events costs seconds and gigabytes to stop (2 µs and 2.7 kB an event)."""
+STEPS = 20
+STEPS_UNKNOWN = 5
+"""Where no early recording told how many events a step has."""
+WINDOW_NS = 2_000_000_000
+LEAST_STEPS = 3
+LONGEST_NS = 20_000_000_000
+PLAIN_NS = 1_000_000_000
+SPOILED = 3
+"""A window with a compilation inside is recorded anew, this many times."""
+
+
+@dataclass
+class Take:
+    """A finished recording that may become the result."""
+
+    recording: Recording
+    lines: Recorded | None
+    window: dict[str, Any]
+    labels: list[list[Any]]
+    order: int
+    """0 steady window, 1 the user's own, 2 timer, 3 early; lower is better."""
+
+    @property
+    def goodness(self) -> tuple[int, int, int]:
+        return (-self.order, len(self.window["steps"]), self.window["end_ns"] - self.window["start_ns"])
+
+
+@dataclass
+class Times:
+    plain: list[int] = field(default_factory=list)
+    profiled: list[int] = field(default_factory=list)
+
+
+class Recorder:
+    """Thread-safe. ``publish(take)`` is called once, from the thread whose marker completed the result."""
+
+    def __init__(
+        self,
+        torch: Any,
+        spec: Spec,
+        timeline: Timeline | None,
+        scopes: Scopes,
+        publish: Callable[[Take], None],
+        progress: Callable[..., None],
+        complain: Callable[[str, BaseException | str], None],
+    ) -> None:
+        self.torch, self.spec, self.timeline = torch, spec, timeline
+        self.scopes = scopes
+        self._publish, self._progress, self._complain = publish, progress, complain
+        self.steady = Steady(spec.warmup)
+        self.state = "off"
+        self.times = Times()
+        self.takes: list[Take] = []
+        self.notes: list[str] = []
+        self.last_mark_ns = 0
+        self.state_since_ns = time.time_ns()
+        self._lock = threading.RLock()
+        self._inside = False
+        self._pid = os.getpid()
+        self._recording: Recording | None = None
+        self._marks: list[int] = []
+        self._driver: Track | None = None
+        self._reason = ""
+        self._target = 0
+        self._events_per_step: float | None = None
+        self._spoiled = 0
+        self._compiling = False
+        self._forced: str | None = None
+
+    # ------------------------------------------------------------------ entry points
+    def _guarded(self, action: Callable[[], None]) -> bool:
+        """Run ``action`` under the lock; False in a forked child, and when a hook of ours fired within our own work."""
+        if os.getpid() != self._pid:
+            return False
+        with self._lock:
+            if self._inside:
+                return False
+            self._inside = True
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 - a failing recorder must not break the user's step
+                self._complain(f"recorder in state {self.state}", error)
+                self._set("done")
+            finally:
+                self._inside = False
+        return True
+
+    def mark(self, kind: str, key: Hashable) -> None:
+        """One step marker of the program."""
+        if self.state in ("done", "off"):
+            return
+        now = time.time_ns()
+        self._guarded(lambda: self._mark(kind, key, now))
+
+    def begin(self) -> None:
+        """torch is there: record from now on, unless a time was asked for."""
+        if self.spec.after is None:
+            self._guarded(lambda: self._open("early", None, "whole"))
+
+    def compile_started(self) -> None:
+        self._guarded(self._compile_started)
+
+    def compile_ended(self) -> None:
+        self._guarded(self._compile_ended)
+
+    def devices_appeared(self) -> None:
+        """An accelerator was initialized: an early recording without it is of no use; the window will have it."""
+
+        def react() -> None:
+            if self.state == "off":
+                self._open("early", None, "whole")
+            elif self.state == "early" and self._recording is not None:
+                self._close("early", keep=False)
+                self._set("settle")
+
+        if self.spec.after is None:
+            self._guarded(react)
+
+    def force(self, reason: str) -> None:
+        """Open at the next marker, settled or not."""
+        self._forced = reason
+        if self.state == "off":
+            self._set("settle")
+
+    def user_profiler_starts(self) -> None:
+        def yield_to_it() -> None:
+            if self._recording is not None:
+                self._close(self.state, keep=True)
+            if self.state != "done":
+                self._set("user")
+
+        self._guarded(yield_to_it)
+
+    def user_profiler_stopped(self) -> None:
+        def resume() -> None:
+            self.steady.disturb()
+            if self.state == "user":
+                self._set("settle")
+
+        self._guarded(resume)
+
+    def stop(self) -> None:
+        """The program ends: close what is open. Nothing is published here."""
+
+        def close() -> None:
+            if self._recording is not None:
+                self._close(self.state, keep=True)
+            if self.state != "done":
+                self._set("ended")
+
+        self._guarded(close)
+
+    def best(self) -> Take | None:
+        return max(self.takes, key=lambda take: take.goodness, default=None)
+
+    # ------------------------------------------------------------------ transitions
+    def _set(self, state: str) -> None:
+        self.state = state
+        self.state_since_ns = time.time_ns()
+
+    def _mark(self, kind: str, key: Hashable, now: int) -> None:
+        self.last_mark_ns = now
+        track, interval = self.steady.mark(kind, key, now)
+        leads = self.steady.leader() is track
+        if leads and self.state in ("early", "settle"):
+            self._progress("recording" if self.state == "early" else "warming_up", step=track.count)
+        if self.state == "early":
+            self._mark_early(track, interval, now)
+        elif self.state == "settle" and leads:
+            self._mark_settle(track, interval)
+        elif self.state == "window" and track is self._driver:
+            self._mark_window(track, now)
+        elif self.state == "plain" and track is self._driver:
+            self._mark_plain(interval, now)
+
+    def _mark_early(self, track: Track, interval: int | None, now: int) -> None:
+        if self._driver is None or self._driver is track:
+            self._driver = track
+            self._marks.append(now)
+        if interval is None or self._recording is None:
+            return
+        recording = self._recording
+        self._close("early", keep=True)
+        self._events_per_step = float(recording.events_since(now - interval))
+        self._set("settle")
+        self.steady.restamp(time.time_ns())
+
+    def _mark_settle(self, track: Track, interval: int | None) -> None:
+        if interval is not None:
+            self.times.plain.append(interval)
+            del self.times.plain[:-STEPS]
+        reason = self._forced or self.steady.verdict(track)
+        if reason is not None:
+            self._open("window", track, reason)
+
+    def _mark_window(self, track: Track, now: int) -> None:
+        self._marks.append(now)
+        steps, elapsed = len(self._marks) - 1, now - self._marks[0]
+        self._progress("recording", step=track.count)
+        enough = steps >= self._target
+        if self.spec.steps is None:
+            enough = enough or (elapsed >= WINDOW_NS and steps >= LEAST_STEPS) or elapsed >= LONGEST_NS
+        if enough:
+            self._close("window", keep=True)
+            self._set("plain")
+            self.steady.restamp(time.time_ns())
+            self._plain_after = 0
+
+    def _mark_plain(self, interval: int | None, now: int) -> None:
+        if interval is not None:
+            self.times.plain.append(interval)
+            self._plain_after += 1
+        least = LEAST_STEPS if self.spec.then == "stop" else self._target
+        waited = now - self.state_since_ns
+        if self._plain_after >= least or (waited > PLAIN_NS and self._plain_after) or waited > 5 * PLAIN_NS:
+            self.publish_now()
+
+    def publish_now(self) -> None:
+        take = self.best()
+        self._set("done")
+        if take is not None:
+            self._publish(take)
+            self.takes = [take]
+
+    def _compile_started(self) -> None:
+        self._compiling = True
+        self.steady.disturb()
+        self._progress("compiling")
+        if self.state == "early":
+            # Not closed and opened again: scopes that span both recordings would be left with a dangling context.
+            mute(self.torch, True)
+            self._marks = []
+        elif self.state == "window":
+            self._spoiled += 1
+            if self._spoiled <= SPOILED:
+                self._close("window", keep=len(self._marks) > 1)
+                self._set("settle")
+            else:
+                mute(self.torch, True)
+
+    def _compile_ended(self) -> None:
+        self._compiling = False
+        self.steady.disturb()
+        self._progress("warming_up")
+        mute(self.torch, False)
+
+    # ------------------------------------------------------------------ recordings
+    def _open(self, state: str, driver: Track | None, reason: str) -> None:
+        self._progress("recording", step=None if driver is None else driver.count)
+        recording = Recording(self.torch, self.spec)
+        self.scopes.begin()
+        recording.start()
+        self._recording = recording
+        if self.timeline is not None:
+            self.timeline.start()
+        self._driver, self._reason, self._target = driver, reason, self._steps_wanted()
+        now = time.time_ns()
+        self._marks = [now] if driver is not None else []
+        self.steady.restamp(now)
+        self._set(state)
+
+    def _steps_wanted(self) -> int:
+        wanted = self.spec.steps or (STEPS if self._events_per_step is not None else STEPS_UNKNOWN)
+        if self._events_per_step:
+            most = max(1, int(EVENT_LIMIT / self._events_per_step))
+            if self.spec.steps is not None and wanted > most:
+                self.notes.append(f"{most} steps recorded, not {wanted}: a step has {self._events_per_step:.0f} events")
+            wanted = min(wanted, most)
+        return wanted
+
+    def _close(self, state: str, keep: bool) -> None:
+        """End the open recording; with ``keep`` it becomes a take."""
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return
+        lines = None
+        if self.timeline is not None:
+            self.timeline.stop()
+            lines = self.timeline.take()
+        labels = self.scopes.end()
+        recording.stop()
+        if not keep:
+            return
+        marks = self._marks
+        steps = [{"start_ns": a, "end_ns": b} for a, b in pairwise(marks)]
+        order = 3 if state == "early" else 0 if steps or self._driver is not None else 2
+        if state == "window" and not steps:
+            order = 4
+        window = {
+            "trace": "",
+            "reason": self._reason,
+            "marker": None if self._driver is None else self._driver.kind,
+            "start_ns": recording.start_ns,
+            "end_ns": recording.end_ns,
+            "steps": steps,
+            "stacks": recording.stacks,
+            "shapes": recording.shapes,
+            "memory": recording.memory,
+            "lines": lines is not None and bool(lines.threads),
+            "complete": state != "window" or len(steps) >= self._target,
+        }
+        take = Take(recording, lines, window, labels, order)
+        better = self.best()
+        if better is None or take.goodness >= better.goodness:
+            self.takes = [take]
+        if state == "window":
+            self.times.profiled = [b - a for a, b in pairwise(marks)]

@@ -1,0 +1,150 @@
+"""The user-line timeline: when each thread entered which statement of the user's code.
+
+An operator of the trace is joined to the statement that was current at its start. Two ways to record it:
+``sys.monitoring`` (Python 3.12 and newer: reaches all threads, switches itself off for library code at no cost, lives
+beside a debugger) and ``sys.settrace`` (older: one tracer a thread, so another's is left alone). Both write pairs of
+int64 into one array a thread: ``time_ns``, then ``line << 32 | code``; line 0 means that the frame returned.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from array import array
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+IsUser = Callable[[str], bool]
+
+BUDGET = 1_000_000
+"""Events a thread, 16 bytes each."""
+CODE_MASK = 0xFFFFFFFF
+
+
+class Timeline:
+    """What both ways share: the buffers, the table of code objects, the packing."""
+
+    def __init__(self, is_user: IsUser) -> None:
+        self.is_user = is_user
+        self.on = False
+        self.blocked: str | None = None
+        """Why no lines were recorded, in words; None while nothing stood in the way."""
+        self.budget = BUDGET
+        self._codes: dict[CodeType, int] = {}
+        self._buffers: dict[int, array[int]] = {}
+        self._natives: dict[int, int] = {}
+
+    # -------------------------------------------------------------- what the subclasses implement
+    def prepare(self) -> None:
+        """Called once, early: reach threads that the program will start."""
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    # -------------------------------------------------------------- shared
+    def code_id(self, code: CodeType) -> int:
+        return self._codes.setdefault(code, len(self._codes))
+
+    def buffer(self) -> array[int]:
+        ident = threading.get_ident()
+        found = self._buffers.get(ident)
+        if found is None:
+            found = self._buffers[ident] = array("q")
+            self._natives[ident] = threading.get_native_id()
+        return found
+
+    def clear(self) -> None:
+        """Forget everything recorded; only while off."""
+        self._buffers = {}
+        self._codes = {}
+
+    @property
+    def exhausted(self) -> bool:
+        return any(len(buffer) >= 2 * self.budget for buffer in list(self._buffers.values()))
+
+    def take(self) -> Recorded:
+        """What was recorded since the last ``clear``, handed over."""
+        recorded = Recorded(
+            codes=[[c.co_filename, c.co_firstlineno, getattr(c, "co_qualname", c.co_name)] for c in self._codes],
+            threads=[(self._natives[ident], buffer) for ident, buffer in self._buffers.items() if len(buffer)],
+        )
+        self.clear()
+        return recorded
+
+
+class Recorded:
+    """A finished stretch of timeline."""
+
+    def __init__(self, codes: list[list[Any]], threads: list[tuple[int, array[int]]]) -> None:
+        self.codes = codes
+        self.threads = threads
+
+    def files(self) -> list[str]:
+        return sorted({str(code[0]) for code in self.codes})
+
+    def merge(self, other: Recorded) -> None:
+        """Append a later stretch; code indices of ``other`` are renumbered."""
+        index = {tuple(code): position for position, code in enumerate(self.codes)}
+        renumber = []
+        for code in other.codes:
+            key = tuple(code)
+            if key not in index:
+                index[key] = len(self.codes)
+                self.codes.append(code)
+            renumber.append(index[key])
+        mine = dict(self.threads)
+        for native, buffer in other.threads:
+            target = mine.setdefault(native, array("q"))
+            for position in range(0, len(buffer) - 1, 2):
+                word = buffer[position + 1]
+                target.append(buffer[position])
+                target.append((word & ~CODE_MASK) | renumber[word & CODE_MASK])
+        self.threads = list(mine.items())
+
+    def pack(self) -> tuple[list[bytes], list[list[int]]]:
+        """The chunks of ``timeline.bin`` and its ``threads`` rows [native thread id, byte offset, count].
+
+        Thread after thread: ``count`` int64 times in ns, ``count`` int32 lines, ``count`` int32 code indices.
+        """
+        chunks: list[bytes] = []
+        rows: list[list[int]] = []
+        offset = 0
+        for native, buffer in self.threads:
+            count = len(buffer) // 2
+            times = buffer[0 : 2 * count : 2]
+            lines, codes = array("i"), array("i")
+            for word in buffer[1 : 2 * count : 2]:
+                lines.append(word >> 32)
+                codes.append(word & CODE_MASK)
+            for part in (times, lines, codes):
+                if sys.byteorder == "big":
+                    part.byteswap()
+                chunks.append(part.tobytes())
+            rows.append([native, offset, count])
+            offset += 16 * count
+        return chunks, rows
+
+
+def user_frames(frame: FrameType | None, is_user: IsUser) -> list[FrameType]:
+    """The user's frames on this stack, outermost first."""
+    found = []
+    while frame is not None:
+        if is_user(frame.f_code.co_filename):
+            found.append(frame)
+        frame = frame.f_back
+    return found[::-1]
+
+
+def create(is_user: IsUser) -> Timeline:
+    """The better of the two ways that this interpreter has."""
+    if sys.version_info >= (3, 12):
+        from .timeline_monitoring import MonitoringTimeline
+
+        return MonitoringTimeline(is_user)
+    from .timeline_settrace import SettraceTimeline
+
+    return SettraceTimeline(is_user)

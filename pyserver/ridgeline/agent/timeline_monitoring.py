@@ -1,0 +1,112 @@
+"""The user-line timeline by ``sys.monitoring`` (Python 3.12 and newer)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from array import array
+from types import CodeType
+from typing import Any
+
+from .timeline import IsUser, Timeline, user_frames
+
+
+class MonitoringTimeline(Timeline):
+    """Callbacks for lines and returns; a library's code switches itself off at its first event.
+
+    Uses a tool id of its own, so a debugger or coverage goes on beside it.
+    """
+
+    def __init__(self, is_user: IsUser) -> None:
+        super().__init__(is_user)
+        self._tool: int | None = None
+        self._numbers: dict[CodeType, int] = {}
+
+    def _claim(self) -> int | None:
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        for tool in (4, 3, 1, 2, 0, 5):
+            if monitoring.get_tool(tool) is None:
+                monitoring.use_tool_id(tool, "ridgeline")
+                return tool
+        return None
+
+    def clear(self) -> None:
+        super().clear()
+        self._numbers = {}
+
+    def start(self) -> None:
+        """Begin in all threads, each with the user's frames that it is in."""
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        if self._tool is None:
+            self._tool = self._claim()
+        if self._tool is None:
+            self.blocked = "all tool ids of sys.monitoring are taken, so eager operators have no lines"
+            return
+        tool, disable, now = self._tool, monitoring.DISABLE, time.time_ns
+        numbers, is_user, limit, timeline = self._numbers, self.is_user, 2 * self.budget, self
+        buffers, new_buffer = self._buffers, self.buffer
+        from _thread import get_ident
+
+        def number_of(code: CodeType) -> int:
+            number = timeline.code_id(code) if is_user(code.co_filename) else -1
+            numbers[code] = number
+            return number
+
+        def put(code: CodeType, line: int) -> Any:
+            number = numbers.get(code)
+            if number is None:
+                number = number_of(code)
+            if number < 0:
+                return disable
+            buffer = buffers.get(get_ident())
+            if buffer is None:
+                buffer = new_buffer()
+            if len(buffer) >= limit:
+                return None
+            buffer.append(now())
+            buffer.append(line << 32 | number)
+            return None
+
+        def on_line(code: CodeType, line: int) -> Any:
+            return put(code, line)
+
+        def on_return(code: CodeType, offset: int, value: Any) -> Any:
+            return put(code, 0)
+
+        def on_unwind(code: CodeType, offset: int, value: Any) -> None:
+            put(code, 0)  # cannot be disabled: the answer is dropped
+
+        events = monitoring.events
+        monitoring.register_callback(tool, events.LINE, on_line)
+        monitoring.register_callback(tool, events.PY_RETURN, on_return)
+        monitoring.register_callback(tool, events.PY_YIELD, on_return)
+        monitoring.register_callback(tool, events.PY_UNWIND, on_unwind)
+        self._enter_present_frames()
+        self.on = True
+        monitoring.set_events(tool, events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_UNWIND)
+
+    def _enter_present_frames(self) -> None:
+        natives = {thread.ident: thread.native_id for thread in threading.enumerate()}
+        for ident, frame in sys._current_frames().items():
+            present = user_frames(frame, self.is_user)
+            native = natives.get(ident)
+            if not present or native is None:
+                continue
+            buffer = self._buffers.setdefault(ident, array("q"))
+            self._natives[ident] = native
+            for user in present:
+                buffer.append(time.time_ns())
+                buffer.append((user.f_lineno or 0) << 32 | self.code_id(user.f_code))
+
+    def stop(self) -> None:
+        if not self.on or self._tool is None:
+            return
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        self.on = False
+        monitoring.set_events(self._tool, 0)
+        events = monitoring.events
+        for event in (events.LINE, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND):
+            monitoring.register_callback(self._tool, event, None)
+        monitoring.free_tool_id(self._tool)
+        self._tool = None

@@ -1,0 +1,117 @@
+"""The user-line timeline by ``sys.settrace`` (Python before 3.12)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from .timeline import IsUser, Timeline, user_frames
+
+TraceFunction = Callable[[FrameType, str, Any], Any]
+
+
+class SettraceTimeline(Timeline):
+    """Local trace functions for the user's frames only: about 0.3 µs a user line, 0.2 µs a library call.
+
+    ``threading.settrace`` is set from the start, for a thread that already runs cannot be reached from outside.
+    """
+
+    def __init__(self, is_user: IsUser) -> None:
+        super().__init__(is_user)
+        self._entry: TraceFunction = self._on_call_in_thread
+        self._mine: set[int] = set()
+
+    def prepare(self) -> None:
+        if threading._trace_hook is None:  # type: ignore[attr-defined]
+            threading.settrace(self._entry)
+
+    def _on_call_in_thread(self, frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
+        """Stands in new threads; costs one call a function call until a window opens."""
+        if not self.on:
+            return None
+        tracer = self._tracer()
+        sys.settrace(tracer)
+        self._mine.add(threading.get_ident())
+        result: TraceFunction | None = tracer(frame, event, arg)
+        return result
+
+    def _tracer(self) -> TraceFunction:
+        """The global trace function of this thread; ends itself when the timeline was stopped or is full."""
+        buffer = self.buffer()
+        put, now, is_user, limit = buffer.append, time.time_ns, self.is_user, 2 * self.budget
+        known: dict[CodeType, TraceFunction | None] = {}
+        timeline = self
+
+        def local_for(code: CodeType) -> TraceFunction:
+            number = timeline.code_id(code)
+
+            def local(frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
+                if event == "line":
+                    if len(buffer) >= limit or not timeline.on:
+                        frame.f_trace = None
+                        return None
+                    put(now())
+                    put(frame.f_lineno << 32 | number)
+                elif event == "return":
+                    put(now())
+                    put(number)
+                return local
+
+            return local
+
+        def trace(frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
+            if not timeline.on or len(buffer) >= limit:
+                sys.settrace(timeline._resting())
+                return None
+            code = frame.f_code
+            try:
+                return known[code]
+            except KeyError:
+                local = known[code] = local_for(code) if is_user(code.co_filename) else None
+                return local
+
+        trace.local_for = local_for  # type: ignore[attr-defined]
+        return trace
+
+    def _resting(self) -> TraceFunction | None:
+        """What a thread goes back to: nothing in the main thread, the sleeper in the others."""
+        return None if threading.current_thread() is threading.main_thread() else self._entry
+
+    def start(self) -> None:
+        """Begin in the calling thread; other threads follow at their next call, where they have our sleeper."""
+        current = sys.gettrace()
+        ours = current is None or getattr(current, "__module__", None) == __name__
+        if not ours:
+            self.blocked = (
+                f"another tracer ({getattr(current, '__module__', None) or type(current).__module__}) is active; "
+                "it was left alone, so eager operators have no lines"
+            )
+            return
+        self.on = True
+        tracer = self._tracer()
+        buffer, now = self.buffer(), time.time_ns
+        for frame in user_frames(sys._getframe(1), self.is_user):
+            local = tracer.local_for(frame.f_code)  # type: ignore[attr-defined]
+            frame.f_trace = local
+            buffer.append(now())
+            buffer.append(frame.f_lineno << 32 | self.code_id(frame.f_code))
+        sys.settrace(tracer)
+        self._mine.add(threading.get_ident())
+
+    def stop(self) -> None:
+        """Threads other than the calling one end at their next event."""
+        if not self.on:
+            return
+        self.on = False
+        if threading.get_ident() in self._mine and getattr(sys.gettrace(), "__module__", None) == __name__:
+            sys.settrace(self._resting())
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if getattr(frame.f_trace, "__module__", None) == __name__:
+                frame.f_trace = None
+            frame = frame.f_back
+        self._mine.discard(threading.get_ident())
