@@ -22,20 +22,22 @@ from ridgeline.assemble.devices import (
     median_us,
     overhead_pct,
     step_rows,
-    underfilled_kernels,
     window_of,
 )
 from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.operators import memory_table, operator_table, user_ranges
+from ridgeline.assemble.roof import add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
 from ridgeline.attribution.split import line_rows
 from ridgeline.findings import find
 from ridgeline.findings.context import Context
-from ridgeline.profile import CompileEvent, ProfileDocument, QualityWarning, RecordedWith, Source, Totals
+from ridgeline.profile import CompileEvent, Module, ProfileDocument, QualityWarning, RecordedWith, Source, Totals
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Sidecar
+from ridgeline.trace.exposure import exposure
+from ridgeline.trace.gaps import idle_by_cause
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Call, StepRow, Trace
 from ridgeline.trace.work import WorkTable, work_table
@@ -102,7 +104,9 @@ def _traces_at(path: Path) -> list[Path]:
         return [path]
     found = sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(".pt.trace.json"))
     found += sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(".pt.trace.json.gz"))
-    found = found or sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(TRACE_SUFFIXES) and "trace" in p.name)
+    found = found or sorted(
+        p for p in path.iterdir() if p.is_file() and p.name.endswith(TRACE_SUFFIXES) and "trace" in p.name
+    )
     if not found:
         raise UnreadableError(f"{path} holds no trace (*.json, *.json.gz) and is no run folder; name the trace itself")
     return found
@@ -126,10 +130,22 @@ def analyze(recording: Recording) -> ProfileDocument:
     rows = build_kernels(trace, work, attribution, step_wall_us=window.wall_us if window.known else None)
     document = ProfileDocument(source=_source(trace, recording, window), quality=trace.quality)
     document.kernels = rows.kernels
-    document.devices = device_rows(trace, work, rows, window, underfilled_kernels(rows.kernels))
+    specs = device_specs(trace, recording.sidecar, recording.run_dir)
+    add_roofline(trace, work, attribution, rows, specs)
+    document.devices = device_rows(trace, work, rows, window)
+    for device in document.devices:
+        device.peaks = peaks_of(specs[device.id]) if device.id in specs else device.peaks
+        if not work.on_cpu:
+            exposed = exposure(trace, device.id)
+            device.underfilled_us = exposed.underfilled.total if exposed.underfilled is not None else None
     document.categories = category_rows(work, rows)
     document.lines, document.unattributed = line_rows(
-        trace, work, attribution, rows.of_work, [k.id for k in rows.kernels], exposed=rows.exposed,
+        trace,
+        work,
+        attribution,
+        rows.of_work,
+        [k.id for k in rows.kernels],
+        exposed=rows.exposed,
         step_wall_us=window.wall_us if window.known else None,
     )
     document.ops = operator_table(trace, work, attribution)
@@ -139,6 +155,10 @@ def analyze(recording: Recording) -> ProfileDocument:
     document.modules = _modules(attribution, rows, work)
     document.compile_events = _compile_events(recording.sidecar)
     document.totals = _totals(trace, work, window, recording.sidecar)
+    if document.devices and not work.on_cpu:
+        document.idle, _ = idle_by_cause(
+            trace, document.devices[0].id, (window.start, window.end), sidecar=recording.sidecar
+        )
     _explain_quality(document, attribution, recording)
     context = Context(
         trace=trace,
@@ -252,16 +272,18 @@ def _warmup_us(sidecar: Sidecar) -> float | None:
     return max(0.0, (opened - sidecar.imported_torch_ns - compiled) / 1000)
 
 
-def _modules(attribution: Attribution, rows: KernelRows, work: WorkTable) -> list:  # type: ignore[type-arg]
+def _modules(attribution: Attribution, rows: KernelRows, work: WorkTable) -> list[Module]:
     """The generated modules with their kernels and device time."""
     by_file: dict[str, tuple[set[str], float]] = {}
-    for row in range(len(work.start)):
-        site = int(attribution.site[row])
-        module = attribution.sites[site].module if site >= 0 else None
-        if module is not None:
-            ids, time = by_file.get(module, (set(), 0.0))
-            ids.add(rows.kernels[int(rows.of_work[row])].id)
-            by_file[module] = (ids, time + float(work.time[row]))
+    known = np.flatnonzero(attribution.site >= 0)
+    pairs = np.stack([attribution.site[known].astype(np.int64), rows.of_work[known].astype(np.int64)])
+    groups, inverse = np.unique(pairs, axis=1, return_inverse=True)
+    times = np.bincount(inverse.reshape(-1), weights=work.time[known], minlength=groups.shape[1])
+    for (site, kernel), spent in zip(groups.T.tolist(), times.tolist()):
+        file = attribution.sites[site].module
+        if file is not None:
+            ids, time = by_file.get(file, (set(), 0.0))
+            by_file[file] = (ids | {rows.kernels[kernel].id}, time + spent)
     for module in attribution.modules:
         ids, time = by_file.get(module.file, (set(), 0.0))
         module.kernels = [k.id for k in rows.kernels if k.id in ids]

@@ -39,9 +39,12 @@ _CONV_OPS = frozenset(
     "_conv_depthwise2d conv_depthwise3d _convolution_pointwise convolution_overrideable "
     "convolution_backward_overrideable cudnn_convolution_relu cudnn_convolution_add_relu".split()
 )
-_ATTENTION = re.compile(r"(scaled_dot_product|flash_attn|flash_attention|efficient_attention|cudnn_attention|fmha|_fused_attention)")
+_ATTENTION = re.compile(
+    r"(scaled_dot_product|flash_attn|flash_attention|efficient_attention|cudnn_attention|fmha|_fused_attention)"
+)
 _COMMUNICATION = re.compile(
-    r"^(nccl|rccl|mccl|hccl|oneccl)|ncclDevKernel|ncclKernel|_c10d_functional|^c10d::|^record_param_comms$", re.IGNORECASE
+    r"^(nccl|rccl|mccl|hccl|oneccl)|ncclDevKernel|ncclKernel|_c10d_functional|^c10d::|^record_param_comms$",
+    re.IGNORECASE,
 )
 _REDUCTION_OPS = frozenset(
     "sum mean amax amin max min prod norm linalg_vector_norm std var argmax argmin logsumexp any all cumsum cumprod "
@@ -50,12 +53,23 @@ _REDUCTION_OPS = frozenset(
     "native_batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward _fused_rms_norm _fused_rms_norm_backward "
     "nll_loss_forward nll_loss_backward topk sort median".split()
 )
-_GEMM_NAME = re.compile(r"(gemm|nvjet|cublas|cutlass.*(tensorop|wmma|gemm)|xmma|_mm_|\bmatmul|Cijk_|gemv|dot_kernel|splitKreduce|splitk)", re.IGNORECASE)
-_CONV_NAME = re.compile(r"(conv|winograd|implicit_gemm|implicit_convolve|dgrad|wgrad|nchwToNhwc|nhwcToNchw|miopen|naive_conv)", re.IGNORECASE)
+_GEMM_NAME = re.compile(
+    r"(gemm|nvjet|cublas|cutlass.*(tensorop|wmma|gemm)|xmma|_mm_|\bmatmul|Cijk_|gemv|dot_kernel|splitKreduce|splitk)",
+    re.IGNORECASE,
+)
+_CONV_NAME = re.compile(
+    r"(conv|winograd|implicit_gemm|implicit_convolve|dgrad|wgrad|nchwToNhwc|nhwcToNchw|miopen|naive_conv)",
+    re.IGNORECASE,
+)
 _ATTENTION_NAME = re.compile(r"(flash_fwd|flash_bwd|fmha|attention|attn_fwd|attn_bwd|sdpa)", re.IGNORECASE)
 _FOREACH_NAME = re.compile(r"(multi_tensor_apply|FusedAdam|fused_adam|foreach)", re.IGNORECASE)
-_REDUCE_NAME = re.compile(r"(reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|bn_fw|bn_bw|GammaBeta|cub::|nll_loss)", re.IGNORECASE)
-_ELEMENTWISE_NAME = re.compile(r"(elementwise_kernel|_elementwise|CatArrayBatchedCopy|index_elementwise|FillFunctor)", re.IGNORECASE)
+_REDUCE_NAME = re.compile(
+    r"(reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|bn_fw|bn_bw|GammaBeta|cub::|nll_loss)",
+    re.IGNORECASE,
+)
+_ELEMENTWISE_NAME = re.compile(
+    r"(elementwise_kernel|_elementwise|CatArrayBatchedCopy|index_elementwise|FillFunctor)", re.IGNORECASE
+)
 
 
 def bare(op: str) -> str:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ridgeline.assemble.kernels import KernelRows
-from ridgeline.profile import CATEGORIES, Category, CategoryRow, Device, Kernel, Step
+from ridgeline.profile import CATEGORIES, Category, CategoryRow, Device, Step
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.intervals import clip, subtract, union
 from ridgeline.trace.tables import F64, DeviceInfo, Trace, Work
 from ridgeline.trace.work import WorkTable
+
 
 @dataclass(slots=True, frozen=True)
 class WindowOf:
@@ -44,14 +45,10 @@ def window_of(trace: Trace, work: WorkTable) -> WindowOf:
     return WindowOf(start, max(ends), None, max(ends) - start, False)
 
 
-def device_rows(
-    trace: Trace, work: WorkTable, rows: KernelRows, window: WindowOf, underfilled: set[int]
-) -> list[Device]:
-    """One row a device that did work or is known. ``underfilled``: kernel indices whose launches fill less than a wave."""
-    kernel_of = rows.of_work
+def device_rows(trace: Trace, work: WorkTable, rows: KernelRows, window: WindowOf) -> list[Device]:
+    """One row a device that did work."""
     category = np.array([CATEGORIES.index(c) for c in rows.category_of_work], dtype=np.int64)
     communication = category == CATEGORIES.index("communication") if len(category) else np.zeros(0, bool)
-    under = np.isin(kernel_of, list(underfilled)) if len(kernel_of) else np.zeros(0, bool)
     devices = []
     for info in _infos(trace, work):
         mine = work.device == info.id
@@ -81,7 +78,6 @@ def device_rows(
                 communication_us=float(work.time[comm].sum()),
                 exposed_copy_us=_exposed(work, end, copies, mine & ~copies),
                 exposed_communication_us=_exposed(work, end, comm, compute),
-                underfilled_us=float(work.time[mine & under].sum()) if not work.on_cpu else None,
                 streams=len(np.unique(work.stream[mine])),
             )
         )
@@ -141,11 +137,6 @@ def step_rows(trace: Trace, work: WorkTable) -> list[Step]:
             )
         )
     return steps
-
-
-def underfilled_kernels(kernels: list[Kernel]) -> set[int]:
-    """Kernels whose grid is less than one wave of the device."""
-    return {i for i, k in enumerate(kernels) if k.launch.waves is not None and k.launch.waves < 1}
 
 
 def median_us(values_ns: list[int]) -> float | None:

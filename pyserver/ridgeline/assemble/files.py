@@ -14,7 +14,9 @@ MAX_HASHED = 8 * 1024 * 1024
 
 def file_rows(document: ProfileDocument, sidecar: Sidecar | None) -> list[File]:
     """One row a file that kernels, lines, ops or findings name. Reads files to hash them, never for writing."""
-    library, generated, user = set(), set(), set()
+    library: set[str] = set()
+    generated: set[str] = set()
+    user: set[str] = set()
     for kernel in document.kernels:
         generated.update(ref.file for ref in kernel.generated)
         for source in kernel.source:

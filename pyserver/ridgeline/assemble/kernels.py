@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ridgeline.assemble.categories import classify
 from ridgeline.assemble.exposure import exposed_time
@@ -16,6 +17,7 @@ from ridgeline.trace.tables import F64, I32, Trace, Work
 from ridgeline.trace.work import WorkTable
 
 _NO_ROW = -1
+Rows = npt.NDArray[np.signedinteger[Any]]
 MAX_SOURCES = 16
 
 
@@ -59,12 +61,21 @@ def _group_keys(trace: Trace, work: WorkTable, attribution: Attribution) -> I32:
     # Only the module and kernel file tell groups apart, not the call line: a kernel launched from three lines is one row.
     files: dict[tuple[str | None, str | None], int] = {}
     site_file = np.array(
-        [files.setdefault((site.module, site.kernel_file), len(files)) for site in attribution.sites] or [0], dtype=np.int64
+        [files.setdefault((site.module, site.kernel_file), len(files)) for site in attribution.sites] or [0],
+        dtype=np.int64,
     )
     file = np.where(attribution.site >= 0, site_file[np.maximum(attribution.site, 0)], _NO_ROW)
     columns = np.stack(
-        [work.device.astype(np.int64), work.work.astype(np.int64), attribution.symbol.astype(np.int64), file,
-         work.launch.astype(np.int64), args, work.name.astype(np.int64)], axis=1
+        [
+            work.device.astype(np.int64),
+            work.work.astype(np.int64),
+            attribution.symbol.astype(np.int64),
+            file,
+            work.launch.astype(np.int64),
+            args,
+            work.name.astype(np.int64),
+        ],
+        axis=1,
     )
     _, inverse = np.unique(columns, axis=0, return_inverse=True)
     return inverse.reshape(-1).astype(np.int32)
@@ -113,7 +124,7 @@ def build_kernels(trace: Trace, work: WorkTable, attribution: Attribution, *, st
 
 
 def _kernel(
-    trace: Trace, work: WorkTable, attribution: Attribution, rows: I32, seen: dict[str, int]
+    trace: Trace, work: WorkTable, attribution: Attribution, rows: Rows, seen: dict[str, int]
 ) -> tuple[Kernel, int]:
     times = work.time[rows]
     q1, median, q3 = (float(v) for v in np.percentile(times, [25, 50, 75]))
@@ -131,7 +142,11 @@ def _kernel(
         chain if not work.on_cpu else [name, *chain[1:]],
         work=Work(int(work.work[representative])),
         on_cpu=work.on_cpu,
-        triton=bool(triton and triton.get("kernel_backend", "triton") == "triton" and (triton.get("kernel_file") or triton.get("num_warps"))),
+        triton=bool(
+            triton
+            and triton.get("kernel_backend", "triton") == "triton"
+            and (triton.get("kernel_file") or triton.get("num_warps"))
+        ),
         generated=bool(generated) or bool(triton and triton.get("kernel_file")),
     )
     launch = _launch(trace, work, representative, triton)
@@ -163,7 +178,7 @@ def _kernel(
     return kernel, representative
 
 
-def _generated(work: WorkTable, attribution: Attribution, rows: I32) -> list[GeneratedRef]:
+def _generated(work: WorkTable, attribution: Attribution, rows: Rows) -> list[GeneratedRef]:
     """The wrapper module with the time of each call line, then the single-kernel file."""
     sites = attribution.site[rows]
     known = sites >= 0
@@ -190,7 +205,7 @@ def _generated(work: WorkTable, attribution: Attribution, rows: I32) -> list[Gen
     return list(refs.values())
 
 
-def _sources(attribution: Attribution, rows: I32, times: F64) -> list[SourceRef]:
+def _sources(attribution: Attribution, rows: Rows, times: F64) -> list[SourceRef]:
     """The user statements behind the row, by the time of the launches that they caused."""
     weight: dict[tuple[str, int], float] = {}
     refs: dict[tuple[str, int], SourceRef] = {}

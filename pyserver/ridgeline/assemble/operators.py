@@ -104,7 +104,9 @@ def user_ranges(trace: Trace, work: WorkTable, attribution: Attribution, sidecar
         start, tid = float(ranges.start[i]), int(ranges.tid[i])
         end = start + float(ranges.dur[i])
         if name == "unknown":
-            name = labels.get((tid, round(start / 50)), labels.get((tid, round(start / 50) - 1), "(label not exportable)"))
+            name = labels.get(
+                (tid, round(start / 50)), labels.get((tid, round(start / 50) - 1), "(label not exportable)")
+            )
         if _TORCH_RANGE.match(name):
             continue
         label = found.setdefault(name, _Label([], 0.0, (tid, start), 0))

@@ -194,13 +194,20 @@ class _View:
                 self._print(f"  [dim]and {len(hot) - MAX_LINES} more lines[/]")
         lost = self.document.unattributed
         if lost.device_us > 0 and (lost.share_pct or 0) >= 0.05:
-            reasons = ", ".join(f"{name} {units.duration(us / self.steps)}" for name, us in sorted(lost.reason.items(), key=lambda r: -r[1]))
+            reasons = ", ".join(
+                f"{name} {units.duration(us / self.steps)}"
+                for name, us in sorted(lost.reason.items(), key=lambda r: -r[1])
+            )
             self._print(f"  [dim]without a line: {units.percent(lost.share_pct)} ({escape(reasons)})[/]")
 
     def _source_line(self, line: Line) -> None:
         pct = line.step_share_pct if line.step_share_pct is not None else line.share_pct
+        if pct is not None and line.device_us > 0:
+            pct *= line.unsplit_us / line.device_us  # like the time beside it: all that touches the line
         share = Text(f"{units.percent(pct):>7} {units.duration(line.unsplit_us / self.steps):>9} ")
-        share.stylize("bold red" if (pct or 0) >= 20 else "red" if (pct or 0) >= 5 else "yellow" if (pct or 0) >= 1 else "dim")
+        share.stylize(
+            "bold red" if (pct or 0) >= 20 else "red" if (pct or 0) >= 5 else "yellow" if (pct or 0) >= 1 else "dim"
+        )
         row = share + Text(f"{line.line:>5} │ ", style="dim") + Text((line.text or "").rstrip())
         if line.granularity == "function":
             row += Text("   (whole function)", style="dim")
@@ -222,6 +229,7 @@ class _View:
     def places(self, run_dir: str | None) -> None:
         self._print("")
         if run_dir:
+            run_dir = run_dir.rstrip("/")
             self.console.print(Text(f"Run folder: {run_dir}", style="dim"), soft_wrap=True, highlight=False)
         trace = self.document.source.path if self.document.source.kind == "trace" else None
         if run_dir and not trace:
@@ -245,7 +253,9 @@ class _View:
         if pct is None or self.narrow:
             return ""
         full = round(min(max(pct, 0.0), 100.0) / 100 * width)
-        return f"[green]{'█' * full}[/][dim]{'░' * (width - full)}[/]" if self.console.encoding.startswith("utf") else ""
+        return (
+            f"[green]{'█' * full}[/][dim]{'░' * (width - full)}[/]" if self.console.encoding.startswith("utf") else ""
+        )
 
     def _bound(self, kernel: Kernel) -> str:
         if kernel.bound == "unknown":

@@ -1,0 +1,206 @@
+"""The roofline of every kernel row: gathers what the model is given, and writes what it answers."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ridgeline.assemble.kernels import KernelRows, op_chain, triton_args
+from ridgeline.attribution.model import Attribution
+from ridgeline.inductor.module import is_wrapper, parse_wrapper
+from ridgeline.profile import Autotune, Kernel, Padding, Peaks
+from ridgeline.roofline import DeviceSpec, Estimate, KernelInput, estimate
+from ridgeline.roofline.peaks import device_spec, ridge_points
+from ridgeline.sidecar import Sidecar
+from ridgeline.trace.tables import DeviceInfo, Trace
+from ridgeline.trace.work import WorkTable
+
+PEAKS_FILE = "peaks.json"
+_KINDS = ("cuda", "rocm", "xpu", "npu", "mtia", "cpu")
+_ACCELERATED = frozenset(_KINDS) - {"cpu"}
+
+
+def device_specs(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None) -> dict[int, DeviceSpec]:
+    """Every device of the trace with its peaks: measured beside the run, else from the datasheet, else unknown."""
+    measured = _measured(run_dir)
+    specs = {}
+    for info in trace.devices:
+        own = measured if measured and _same_device(measured, info) else None
+        threads = sidecar.cpu.get("threads") if sidecar and info.kind == "cpu" else None
+        specs[info.id] = device_spec(
+            info.name,
+            info.kind if info.kind in _KINDS else "cuda",  # type: ignore[arg-type]  # narrowed by the membership test
+            properties={**info.properties, **_torch_properties(sidecar, info)},
+            measured=own,
+            threads=threads if isinstance(threads, int) else None,
+        )
+    return specs
+
+
+def _measured(run_dir: Path | None) -> dict[str, Any] | None:
+    if run_dir is None or not (run_dir / PEAKS_FILE).is_file():
+        return None
+    try:
+        found = json.loads((run_dir / PEAKS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and not found.get("skipped") else None
+
+
+def _same_device(measured: Mapping[str, Any], info: DeviceInfo) -> bool:
+    identity = measured.get("identity")
+    kind = identity.get("kind") if isinstance(identity, dict) else None
+    return kind == info.kind or (kind == "cuda" and info.kind in _ACCELERATED)
+
+
+def _torch_properties(sidecar: Sidecar | None, info: DeviceInfo) -> dict[str, Any]:
+    if sidecar is None or info.kind == "cpu":
+        return {}
+    return next((d for d in sidecar.devices if d.get("index") == info.id), {})
+
+
+def peaks_of(spec: DeviceSpec) -> Peaks:
+    """As the document shows them."""
+    source = spec.peaks_source if spec.peaks_source in ("measured", "datasheet") else "unknown"
+    return Peaks(
+        source=source,  # type: ignore[arg-type]  # narrowed by the membership test
+        bandwidth_gb_s=spec.bandwidth_gb_s,
+        flops=dict(spec.flops),
+        ridge=ridge_points(spec.bandwidth_gb_s, spec.flops),
+    )
+
+
+def add_roofline(
+    trace: Trace,
+    work: WorkTable,
+    attribution: Attribution,
+    rows: KernelRows,
+    specs: Mapping[int, DeviceSpec],
+    padding: Padding | None = None,
+) -> None:
+    """Fill bytes, FLOPs, rates, bound and hints of autotuning into the kernel rows, in place."""
+    sources = _KernelSources(attribution)
+    useful = padding.linear_useful_pct if padding is not None else None
+    for kernel, row in zip(rows.kernels, rows.first_work):
+        spec = specs.get(kernel.device)
+        if spec is None:
+            continue
+        _fill(kernel, estimate(_input(trace, work, attribution, kernel, row, sources, useful), spec))
+
+
+def _input(
+    trace: Trace,
+    work: WorkTable,
+    attribution: Attribution,
+    kernel: Kernel,
+    row: int,
+    sources: _KernelSources,
+    useful_rows_pct: float | None,
+) -> KernelInput:
+    op, config, event = int(work.op[row]), int(work.launch[row]), int(work.event[row])
+    chain = op_chain(trace, op)
+    triton = triton_args(trace, op) or {}
+    args = int(trace.ops.args[op]) if op >= 0 else -1
+    launch = kernel.launch
+    copied = float(trace.device_events.bytes[event]) if event >= 0 else float("nan")
+    return KernelInput(
+        name=kernel.name,
+        symbol=kernel.symbol,
+        category=kernel.category,
+        duration_us=kernel.median_us,
+        count=kernel.count,
+        grid=tuple(launch.grid) if launch.grid else None,
+        block=tuple(launch.block) if launch.block else None,
+        registers=launch.registers,
+        shared_memory=launch.shared_memory,
+        occupancy_pct=trace.launch_configs.occupancy_pct[config] if config >= 0 else None,
+        warps_per_sm=trace.launch_configs.warps_per_sm[config] if config >= 0 else None,
+        num_warps=launch.num_warps,
+        num_stages=launch.num_stages,
+        kernel_kwargs=launch.config,
+        kernel_source=sources.of(row, kernel.symbol, triton.get("kernel_file")),
+        op_name=chain[0] if chain else None,
+        op_chain=tuple(chain),
+        input_dims=trace.op_args.input_dims[args] if args >= 0 else None,
+        input_types=trace.op_args.input_types[args] if args >= 0 else None,
+        input_strides=trace.op_args.input_strides[args] if args >= 0 else None,
+        concrete_inputs=trace.op_args.concrete_inputs[args] if args >= 0 else None,
+        num_gb=_number(triton.get("kernel_num_gb")),
+        kernel_flop=_number(triton.get("kernel_flop")),
+        copy_bytes=copied if copied == copied else None,
+        on_cpu=work.on_cpu,
+        useful_rows_pct=useful_rows_pct,
+    )
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+class _KernelSources:
+    """The text of a kernel: its own file, or its definition in the wrapper module."""
+
+    def __init__(self, attribution: Attribution) -> None:
+        self._attribution = attribution
+        self._definitions: dict[str, dict[str, str]] = {}
+
+    def of(self, row: int, symbol: str, kernel_file: Any) -> str | None:
+        index = int(self._attribution.site[row])
+        site = self._attribution.sites[index] if index >= 0 else None
+        file = (site.kernel_file if site else None) or (kernel_file if isinstance(kernel_file, str) else None)
+        if file:
+            text = self._attribution.generated_text(file)
+            if text is not None:
+                return text
+        return self._in_module(site.module, symbol) if site and site.module else None
+
+    def _in_module(self, module: str, symbol: str) -> str | None:
+        if module not in self._definitions:
+            text = self._attribution.generated_text(module)
+            found: dict[str, str] = {}
+            if text is not None and is_wrapper(text):
+                for definition in parse_wrapper(text, module).kernels.values():
+                    source = self._attribution.generated_text(definition.path) if definition.path else None
+                    source = source or _embedded(text, definition.line, definition.end_line)
+                    if source:
+                        found[definition.symbol] = found[definition.name] = source
+            self._definitions[module] = found
+        return self._definitions[module].get(symbol)
+
+
+def _embedded(module: str, line: int, end_line: int) -> str | None:
+    """The kernel's own text in ``NAME = async_compile.triton('SYMBOL', \'\'\'…\'\'\', …)``."""
+    try:
+        (statement,) = ast.parse("\n".join(module.splitlines()[line - 1 : end_line])).body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(call, ast.Call) or len(call.args) < 2 or not isinstance(call.args[1], ast.Constant):
+        return None
+    return call.args[1].value if isinstance(call.args[1].value, str) else None
+
+
+def _fill(kernel: Kernel, found: Estimate) -> None:
+    kernel.bytes = found.bytes
+    kernel.flops = found.flops
+    kernel.arithmetic_intensity = found.arithmetic_intensity
+    kernel.gb_per_s = found.gb_per_s
+    kernel.tflop_per_s = found.tflop_per_s
+    kernel.bound = found.bound
+    kernel.borderline = found.borderline
+    kernel.bound_resource = found.resource
+    kernel.bound_cause = found.cause
+    kernel.bound_reason = " ".join([s for s in (found.reason, *found.notes) if s]) or None
+    kernel.bound_confidence = found.confidence
+    kernel.compute_pct = found.compute_pct
+    kernel.memory_pct = found.memory_pct
+    kernel.bound_source = "estimated" if found.bound != "unknown" else None
+    kernel.launch.waves = found.waves
+    if found.autotune_candidate:
+        kernel.autotune = Autotune(status="candidate")
