@@ -70,12 +70,15 @@ def regions_of(trace: Trace) -> Regions:
 
 
 def outermost_in(trace: Trace, ops: I32, since: F64) -> I32:
-    """For every op the outermost of it and its ancestors that began no earlier than ``since``; -1 for no op."""
+    """For every op the outermost of it and its ancestors that began after ``since``; -1 for no op.
+
+    Strictly after, for what begins a region is at times an op itself.
+    """
     current = ops.copy()
     active = np.flatnonzero(current >= 0)
     while len(active):
         parent = trace.ops.parent[current[active]]
-        up = (parent >= 0) & (trace.ops.start[np.maximum(parent, 0)] >= since[active])
+        up = (parent >= 0) & (trace.ops.start[np.maximum(parent, 0)] > since[active])
         active = active[up]
         current[active] = parent[up]
     return current

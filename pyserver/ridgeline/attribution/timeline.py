@@ -6,6 +6,7 @@ event, the stack of user frames; equal stacks are one node, so a query is a bina
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ridgeline.trace.tables import F64, I32, I64
 METHOD = "timeline"
 CONFIDENCE = 0.99
 MAX_DEPTH = 256
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 
 
 @dataclass(slots=True)
@@ -148,12 +150,28 @@ class LineTimeline:
             frames.append((file, line, name))
         return frames[::-1]
 
+    def _in_head(self, node: int) -> bool:
+        """Whether a frame is at the head of its own function, before the first statement.
+
+        No op runs there in Python's own frames; the frames of compiled code stay at that line throughout.
+        """
+        _, code, line = self._nodes[node]
+        file, first_line, qualified = self._code(code)
+        name = qualified.rpartition(".")[2]
+        if (resumed := _RESUMED.match(name)) is not None:
+            name = resumed["name"]
+        function = self.store.function_at(file, first_line, name)
+        return function is not None and line < body_line(function) and function.first_line <= line
+
     def ref(self, node: int) -> SourceRef | None:
-        """The statement of a node, with its stack."""
+        """The statement of a node, with its stack; of a compiled frame, the call of it."""
         if node < 0:
             return None
         if node not in self._refs:
-            frames = self.stack(node)
+            inner = node
+            while self._in_head(inner) and self._nodes[inner][0] >= 0:
+                inner = self._nodes[inner][0]
+            frames = self.stack(inner)
             file, line, function = frames[-1]
             self._refs[node] = SourceRef(
                 file=self.store.resolve(file),
