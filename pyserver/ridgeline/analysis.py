@@ -7,6 +7,7 @@ that the language server starts.
 from __future__ import annotations
 
 import datetime
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from ridgeline.assemble.devices import (
 from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.operators import memory_table, operator_table, user_ranges
-from ridgeline.assemble.roof import add_roofline, device_specs, peaks_of
+from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
 from ridgeline.attribution.split import line_rows
@@ -35,6 +36,7 @@ from ridgeline.findings import find
 from ridgeline.findings.context import Context
 from ridgeline.profile import CompileEvent, Module, ProfileDocument, QualityWarning, RecordedWith, Source, Totals
 from ridgeline.profile_io import UnreadableError
+from ridgeline.roofline.cache import peaks_for
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.exposure import exposure
 from ridgeline.trace.gaps import idle_by_cause
@@ -311,6 +313,32 @@ def _explain_quality(document: ProfileDocument, attribution: Attribution, record
     warnings += [QualityWarning(code="note", message=note) for note in recording.notes]
 
 
+def bring_peaks(run_dir: Path) -> str | None:
+    """Lay the device's measured peaks beside the run, measuring them once where the program has ended.
+
+    Returns what a person should know where they could not be had.
+    """
+    target = run_dir / PEAKS_FILE
+    try:
+        record = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if target.is_file() or not isinstance(record, dict) or not isinstance(record.get("python"), str):
+        return None
+    sidecar = profile_io.read_sidecar(run_dir / "sidecar.json")
+    threads = sidecar.cpu.get("threads")
+    found, trouble = peaks_for(
+        f"cuda:{sidecar.devices[0].get('index', 0)}" if sidecar.devices else "cpu",
+        python=record["python"],
+        cwd=str(run_dir),
+        threads=threads if not sidecar.devices and isinstance(threads, int) else None,
+        may_measure=record.get("exit_status") is not None,
+    )
+    if found is not None:
+        profile_io.write_atomically(target, json.dumps(found).encode())
+    return trouble
+
+
 def publish(document: ProfileDocument, run_dir: Path) -> None:
     """Write ``profile.json`` and the per-file index; a reader that sees the former sees a finished run."""
     index.build(run_dir, profile_io.to_json(document))
@@ -324,7 +352,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     run_dir = Path(arguments[0])
     try:
-        publish(analyze_run(run_dir), run_dir)
+        trouble = bring_peaks(run_dir)
+        document = analyze_run(run_dir)
+        if trouble:
+            document.quality.warnings.append(QualityWarning(code="peaks", message=trouble))
+        publish(document, run_dir)
     except UnreadableError as error:
         print(error, file=sys.stderr)
         return 2
