@@ -190,8 +190,8 @@ def _note_steps(trace: Trace) -> None:
         return
     starts = np.array([step.start for step in trace.steps])
     ends = starts + np.array([step.dur for step in trace.steps])
-    middle = events.start + events.dur / 2
-    counts = np.searchsorted(np.sort(events.start), ends) - np.searchsorted(np.sort(middle), starts)
+    begun = np.sort(events.start)
+    counts = np.searchsorted(begun, ends) - np.searchsorted(begun, starts)
     empty = int((counts <= 0).sum())
     # A device may run a step or two behind the host; that leaves few steps empty.
     if empty > max(2, len(starts) // 2):

@@ -48,9 +48,11 @@ def describe(
     common = next(iter(properties.values())) if len(models) == 1 else {}
     if not accelerator:
         return [DeviceInfo(id=0, name="CPU", kind="cpu")]
+    # Launches without a device record: there is one, though all that is known of it is its name.
+    used = set(used) or {min(properties, default=0)}
     fallback = _kind_of_trace(metadata, list(categories), list(call_names))
     out = []
-    for number in sorted(set(used)):
+    for number in sorted(used):
         own = properties.get(number, common)
         name = own.get("name")
         name = name if isinstance(name, str) else ""

@@ -204,11 +204,13 @@ class Salvage:
         buffer, start = self._buffer, self._buffer.at
         if lost:
             self._damage.skipped.append(buffer.offset)
-        match = _SPACE.match(buffer.text, end)
-        buffer.at = match.end() if match else end
-        following = buffer.text[buffer.at : buffer.at + 1]
-        if following in (b"]", b"") or (following == b"{" and not lost):
-            return self._settled(records, following)
+        else:
+            # Only the end of a record that decoded is trusted: in a broken one, quotes may pair up wrongly.
+            match = _SPACE.match(buffer.text, end)
+            buffer.at = match.end() if match else end
+            following = buffer.text[buffer.at : buffer.at + 1]
+            if following in (b"]", b"", b"{"):
+                return self._settled(records, following)
         opening = _OPENING.search(buffer.text, start + 1 if lost else buffer.at)
         if opening is not None:
             if not lost:
@@ -223,6 +225,4 @@ class Salvage:
         if following == b"]":
             self._buffer.at += 1
             self.closed = True
-        if following == b"{" or records:
-            return records
-        return None
+        return records if following == b"{" or records else None
