@@ -19,6 +19,8 @@ from ridgeline.roofline import measure
 TIMEOUT_S = 60.0
 """For the import of torch on a slow disk; the measuring stops itself after five seconds."""
 BUDGET_S = 5.0
+_RUN = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+"""As a plain script its folder would be searched first, and modules of ours found in place of the standard library's."""
 
 
 def key_of(identity: dict[str, Any]) -> str:
@@ -46,7 +48,16 @@ def peaks_for(
         found = None  # never measured on this device, or damaged: measure again
     if not may_measure:
         return None, None
-    command = [python, str(Path(measure.__file__).resolve()), "--device", device, "--seconds", str(BUDGET_S)]
+    command = [
+        python,
+        "-c",
+        _RUN,
+        str(Path(measure.__file__).resolve()),
+        "--device",
+        device,
+        "--seconds",
+        str(BUDGET_S),
+    ]
     command += ["--threads", str(threads)] if threads else []
     try:
         done = subprocess.run(
