@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 from ridgeline.runs import causes, processes
 from ridgeline.runs.folder import RunFolder, process_start, write_atomically
@@ -63,7 +63,7 @@ class Supervisor:
     _ended_at: float | None = None
     _cancelled_at: float = 0.0
     _tree_gone: bool = False
-    _analysed: tuple[int, int] | None = None
+    _analysed: tuple[int, int, int | None] | None = None
     _analysis_output: IO[bytes] | None = None
     _analysis_failed: causes.Cause | None = None
 
@@ -233,7 +233,7 @@ class Supervisor:
         assert self.program is not None
         if self._captured_at is None and self.folder.captured.exists():
             self._captured_at = time.monotonic()
-            self._set_state("captured")
+            self._record(state="captured")
             self.events.emit("captured")
         if self.program.returncode is None or self._tree_gone:
             return
@@ -241,24 +241,27 @@ class Supervisor:
         if self._ended_at is None:
             self._ended_at = time.monotonic()
             self.folder.note(f"the program ended with {self.program.returncode}")
+            self._record(exit_status=processes.shell_status(self.program.returncode))  # For the analysis as well.
             if rest:
                 self.folder.note(f"left behind: {processes.commands(rest)}")
                 self.ladder = processes.Ladder.leftovers(0.0 if self.cancelled else _LINGER_S)
         if not rest:
             self._tree_gone = True
 
-    def _set_state(self, state: str) -> None:
+    def _record(self, **facts: Any) -> None:
+        """Into ``run.json``; a full disk must not end the supervision."""
         try:
-            self.folder.update(state=state)
+            self.folder.update(**facts)
         except OSError as error:
             self._note("run-folder", f"cannot write {self.folder.run_json}: {error.strerror}")
 
     # The analysis
 
-    def _stamp(self) -> tuple[int, int] | None:
-        """Changes when there is something new to analyse; ``None`` before there is anything."""
+    def _stamp(self) -> tuple[int, int, int | None] | None:
+        """Changes when there is something new to say, the program's end included; ``None`` before there is anything."""
+        ended = self.program.returncode if self.program is not None else None
         try:
-            return self.folder.sidecar.stat().st_mtime_ns, self.folder.trace.stat().st_mtime_ns
+            return self.folder.sidecar.stat().st_mtime_ns, self.folder.trace.stat().st_mtime_ns, ended
         except OSError:
             return None
 
@@ -280,7 +283,7 @@ class Supervisor:
 
     def _start_analysis(self) -> None:
         self._analysed = self._stamp()
-        self._set_state("analyzing")
+        self._record(state="analyzing")
         self.events.emit(
             "progress", phase="analyzing", running=not self._tree_gone, step=None, elapsed_s=None, message=None
         )
@@ -380,16 +383,13 @@ class Supervisor:
             state = "empty" if cause.code == "nothing-recorded" else "failed"
         profile = self.folder.profile.is_file()
         detail = cause.as_dict() if cause is not None else None
-        try:
-            self.folder.update(
-                state="finished" if profile else state,
-                ended=time.time(),
-                exit_status=status,
-                cause=detail,
-                cancelled=self.cancelled,
-            )
-        except OSError as error:
-            self._note("run-folder", f"cannot write {self.folder.run_json}: {error.strerror}")
+        self._record(
+            state="finished" if profile else state,
+            ended=time.time(),
+            exit_status=status,
+            cause=detail,
+            cancelled=self.cancelled,
+        )
         self.folder.note(f"over: {state}")
         self.events.emit(
             "finished", run_dir=str(self.folder.path), status=state, exit_status=status, profile=profile, cause=detail

@@ -1,0 +1,6 @@
+import sys
+
+from small import train
+
+train()
+sys.exit("it did not converge")

@@ -1,0 +1,4 @@
+from small import train
+
+train(1)
+print("short")
