@@ -142,6 +142,15 @@ def note_content(trace: Trace, seen: Counter[str]) -> None:
             f" ({share:.1f} %): launched before recording began, or by a thread that was not recorded",
             quality.kernels_without_launch,
         )
+    unnamed = int((trace.ranges.name == trace.strings.index("unknown")).sum()) if "unknown" in trace.strings else 0
+    if unnamed:
+        warn(
+            quality,
+            "labels-not-exportable",
+            f"{unnamed} record_function {'label has' if unnamed == 1 else 'labels have'} characters that torch cannot"
+            " export; they appear as 'unknown', each for itself",
+            unnamed,
+        )
     _note_durations(trace)
     _note_steps(trace)
     if not (len(device.start) or len(calls.start) or len(trace.ops.start) or len(trace.ranges.start)):
