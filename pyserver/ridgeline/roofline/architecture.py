@@ -18,11 +18,14 @@ class Architecture:
     """Warp instructions a clock (one of each of four schedulers)."""
     special: float = 0.5
     """Warp instructions a clock of the special-function unit: 16 lanes."""
+    alu: float = 2.0
+    """Warp instructions a clock of the integer and comparison unit: 64 lanes."""
+    heavy: float = 2.0
+    """Of the half of the multiply unit that does wide integer products."""
     load_store: float = 1.0
     """Warp instructions a clock: 32 lanes."""
     double: float = 2.0
     """Warp instructions a clock of the double-precision unit: 64 lanes on data-centre parts."""
-    half_rate_integer: bool = False
     tensor: float = 4096.0
     """FLOPs a clock of the matrix units in bf16 and fp16 (dense)."""
     shared_bytes: float = 128.0
@@ -31,10 +34,11 @@ class Architecture:
     blocks: int = 32
     registers: int = 65536
     shared_capacity: int = 233472
-    l2_read_bytes: float = 64.0
-    """Bytes a clock from the second-level cache to one multiprocessor."""
-    l2_write_bytes: float = 20.0
-    """The other way: read off Nsight Compute on an H200 (5 TB/s over 132 multiprocessors at 1.965 GHz)."""
+    l2_read_bytes: float = 77.0
+    """Bytes of whole lines a clock and multiprocessor that the second-level cache serves, and"""
+    l2_write_bytes: float = 19.3
+    """that it takes: 20 and 5 TB/s on an H200 (132 multiprocessors, 1.965 GHz), read off Nsight Compute. They stand for one
+    request of 128 bytes, and for one 32-byte sector written, a clock and slice."""
 
 
 HOPPER = Architecture()

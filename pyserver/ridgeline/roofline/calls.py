@@ -6,31 +6,36 @@ import ast
 import math
 from typing import TYPE_CHECKING
 
-from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Value
+from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value
 from ridgeline.roofline.types import itemsize
+from ridgeline.roofline.walk import BLOCK_AXIS, Dot
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
 
 MATHEMATICS = {
     "exp": "exp", "exp2": "exp2", "expm1": "exp", "fast_expf": "exp2", "erf": "erf", "erfc": "erf", "erfinv": "erf",
-    "log": "log", "log2": "log", "log1p": "log", "log10": "log", "rsqrt": "rsqrt", "sqrt": "sqrt", "sqrt_rn": "sqrt",
+    "log": "log", "log2": "log", "log1p": "log1p", "log10": "log", "rsqrt": "rsqrt", "sqrt": "sqrt", "sqrt_rn": "sqrt",
     "tanh": "tanh", "fast_tanhf": "exp2", "sin": "sin", "cos": "sin", "tan": "sin", "sinh": "exp", "cosh": "exp",
-    "asin": "log", "acos": "log", "atan": "log", "atan2": "log", "asinh": "log", "acosh": "log", "atanh": "log",
+    "asin": "log1p", "acos": "log1p", "atan": "log1p", "atan2": "log1p", "asinh": "log1p", "acosh": "log1p", "atanh": "log1p",
     "sigmoid": "sigmoid", "pow": "pow", "pow_integer": "pow", "fast_powf": "pow", "lgamma": "pow", "digamma": "pow",
     "fast_dividef": "divide_constant", "div_rn": "divide", "fdiv": "divide", "fmod": "divide", "i0": "pow", "i1": "pow",
     "hypot": "sqrt",
 }  # fmt: skip
-CHEAP = {"floor", "ceil", "trunc", "round", "rint", "nearbyint", "isnan", "isinf", "isfinited", "finitef", "signbit", "copysign", "clz", "popc", "umulhi", "mulhi", "clamp", "frexp", "ldexp"}  # fmt: skip
+DOUBLES = {"sqrt": "double_sqrt", "rsqrt": "double_sqrt", "pow": "double_pow", "divide": "double_divide"}
+CHEAP = {"floor", "ceil", "trunc", "round", "rint", "nearbyint", "isnan", "isinf", "isfinited", "finitef", "signbit", "copysign", "clz", "popc", "umulhi", "mulhi", "clamp", "frexp", "ldexp", "bitcast", "llrint"}  # fmt: skip
 FREE = {"broadcast_to", "reshape", "view", "expand_dims", "permute", "trans", "multiple_of", "max_contiguous", "broadcast", "ravel", "promote_to_tensor", "max_constancy", "item", "squeeze", "unsqueeze"}  # fmt: skip
 NOTHING = {"static_assert", "assume", "static_print", "device_print", "debug_barrier", "x_grid_barrier", "constexpr"}
 RANDOM = {"rand": 1.0, "randn": 1.6, "randint": 1.0, "randint64": 1.0, "randint4x": 1.0, "philox": 1.0, "rand4x": 0.3, "randn4x": 0.6, "rand_eager_kernel": 1.1}  # fmt: skip
+STEPS = {"welford_reduce": "welford_step", "welford_combine": "welford_combine", "online_softmax_combine": "online_softmax_step", "online_softmax_combine_with_sum": "online_softmax_step", "maximum_with_index": "index_step", "minimum_with_index": "index_step"}  # fmt: skip
 SUMS = {"sum", "prod", "xor_sum", "any", "reduce_or"}
 ORDERS = {"max", "min", "max2", "min2", "reduce", "argmax", "argmin", "max_with_index", "min_with_index"}
 SCANS = {"associative_scan", "cumsum", "cumprod", "exclusive_scan_decoupled_lookback", "exclusive_scan_decoupled_lookback_64"}  # fmt: skip
 SORTS = {"sort", "sort_with_index", "topk", "bucketize_binary_search"}
 WITH_INDEX = {"argmax", "argmin", "max_with_index", "min_with_index"}
+WHOLE = {"welford": "reduce_welford", "online_softmax_reduce": "reduce_softmax"}
 SPLIT_AXES = frozenset(("r0_", "r1_", "r2_"))
+DEEPEST = 8
 
 
 def call(walker: Walker, node: ast.Call) -> Value:
@@ -41,14 +46,12 @@ def call(walker: Walker, node: ast.Call) -> Value:
         return memory(walker, node, name)
     if name == "arange":
         return arange(walker, node)
-    if name == "program_id":
+    if name in ("program_id", "num_programs"):
         axis = walker.value(node.args[0]).const if node.args else 0
-        axis = axis if isinstance(axis, int) and 0 <= axis < 3 else 0
-        count = walker.grid[axis]
-        return Value(kind="int", terms={Atom(f"program{axis}", count): 1} if count > 1 else {})
-    if name == "num_programs":
-        axis = walker.value(node.args[0]).const if node.args else 0
-        return Value(kind="int", const=walker.grid[axis if isinstance(axis, int) and 0 <= axis < 3 else 0], terms={})
+        count = walker.grid[axis if isinstance(axis, int) and 0 <= axis < 3 else 0]
+        if name == "num_programs":
+            return Value(kind="int", const=count, terms={})
+        return Value(kind="int", terms={Atom(f"program{axis}", count): 1} if count > 1 else {}, key=(name, axis))
     if name in ("full", "zeros", "full_like", "zeros_like"):
         return filled(walker, node, name)
     if name == "to" and isinstance(node.func, ast.Attribute) and node.args:
@@ -58,73 +61,75 @@ def call(walker: Walker, node: ast.Call) -> Value:
     if name in FREE:
         return walker.value(node.args[0] if full.startswith(("tl.", "triton")) and node.args else receiver(node))
     arguments = [walker.value(a) for a in node.args]
-    axes = frozenset[str]().union(*(a.axes for a in arguments))
     if full in ("min", "max"):
         known = [a.const for a in arguments if isinstance(a.const, int)]
         return Value(kind="int", const=(min if full == "min" else max)(known) if known else None, terms={})
     if name in ("cdiv", "next_power_of_2", "constexpr_next_power_of_2"):
         return folded(name, arguments)
-    if name in SUMS or name in ORDERS or name in ("welford", "online_softmax_reduce") or name in SCANS:
-        return reduction(walker, node, name, full, arguments)
+    if name in SUMS or name in ORDERS or name in WHOLE or name in SCANS:
+        return reduction(walker, node, name, arguments)
     if name == "where" and len(arguments) == 3:
-        return where(walker, arguments, axes)
-    return computed(walker, node, name, full, arguments, axes)
+        return where(walker, arguments)
+    if not arguments and isinstance(node.func, ast.Attribute) and not full.startswith(("tl.", "triton", "libdevice")):
+        arguments = [walker.value(node.func.value)]
+    return computed(walker, name, full, arguments)
 
 
-def computed(
-    walker: Walker, node: ast.Call, name: str, full: str, arguments: list[Value], axes: frozenset[str]
-) -> Value:
-    first = arguments[0] if arguments else (walker.value(receiver(node)) if "." in full else Value())
-    axes = axes | first.axes
+def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Value:
+    first = arguments[0] if arguments else Value()
     if name in MATHEMATICS:
-        double = first.kind == "double"
-        walker.emit("double_function" if double else MATHEMATICS[name], axes)
-        return Value(axes, "double" if double else "float")
+        if first.kind == "double":
+            function = DOUBLES.get(MATHEMATICS[name], "double_function")
+            return of_kind(walker.apply(function, arguments, tag=name), "double")
+        return of_kind(walker.apply(MATHEMATICS[name], arguments, tag=name), "float")
     if name in ("maximum", "minimum"):
         integer = first.kind in INTEGER
-        walker.emit("nan_max" if full.startswith("triton_helpers") and not integer else "where", axes)
-        if integer:
-            return walker.opaque(arguments, axes)
-        return Value(axes, first.kind if first.const is None else arguments[-1].kind)
-    if name == "fma":
-        walker.emit("double" if first.kind == "double" else "float", axes)
-        return Value(axes, first.kind)
-    if name == "abs":
-        return Value(axes, first.kind)
-    if name in RANDOM:
-        walker.emit("philox", axes, RANDOM[name])
-        return Value(axes, "float")
-    if name in ("welford_reduce", "welford_combine", "online_softmax_combine", "online_softmax_combine_with_sum"):
-        walker.emit(
-            {"welford_reduce": "welford_step", "welford_combine": "welford_combine"}.get(name, "online_softmax_step"),
-            axes,
+        result = walker.apply(
+            "nan_max" if full.startswith("triton_helpers") and not integer else "where", arguments, tag=name
         )
-        item = Value(axes, "float")
-        return Value(axes, "float", items=(item, item, item))
+        if integer:
+            from ridgeline.roofline.expressions import opaque
+
+            return opaque(walker, arguments, result)
+        return of_kind(result, first.kind if first.const is None else arguments[-1].kind)
+    if name == "fma":
+        return of_kind(walker.apply("double" if first.kind == "double" else "float", arguments, tag=name), first.kind)
+    if name == "abs":
+        return Value(first.axes, first.kind, hold=first.hold, level=first.level, key=("abs", first.key))
+    if name in RANDOM:
+        return of_kind(walker.apply("philox", arguments, RANDOM[name], tag=name), "float")
+    if name in STEPS:
+        result = of_kind(walker.apply(STEPS[name], arguments, tag=name), "float")
+        result.items = tuple(Value(result.axes, "float", level=result.level, key=(result.key, i)) for i in range(3))
+        return result
     if name == "dot":
         return dot(walker, arguments)
-    if name in CHEAP or name == "bitcast":
-        walker.emit("logic", axes)
-        return Value(axes, "bool" if name.startswith("is") else first.kind)
+    if name in CHEAP:
+        return of_kind(walker.apply("logic", arguments, tag=name), "bool" if name.startswith("is") else first.kind)
     if name in ("device_assert", "device_assert_then"):
-        walker.emit("logic", axes)
-        return arguments[-1] if name.endswith("then") else Value()
+        walker.apply("logic", arguments[:1], 1.0 if first.axes else 0.0, tag=name)
+        return arguments[-1] if name.endswith("then") and arguments else Value()
     if name in SORTS:
+        axes = first.axes
         tile = math.prod(walker.tally.tile.get(a, 1) for a in axes & SPLIT_AXES or axes)
         steps = max(1.0, math.log2(max(2, tile)))
-        walker.emit("sort_step", axes, steps * (steps + 1) / 2)
-        item = Value(axes, first.kind)
-        return Value(axes, first.kind, items=(item, item))
+        result = of_kind(walker.apply("sort_step", arguments, steps * (steps + 1) / 2, tag=name), first.kind)
+        result.items = (Value(axes, first.kind), Value(axes, first.kind))
+        return result
     if name in NOTHING or name in ("int", "float"):
-        return arguments[0] if arguments and name in ("int", "float", "constexpr") else Value()
-    if name in ("device_assert_then",):
-        return arguments[-1]
+        return first
     if name in walker.source.helpers:
         return inline(walker, walker.source.helpers[name], arguments)
-    if axes:
-        walker.emit("unknown", axes)
+    if any(a.axes for a in arguments):
         walker.tally.unknown.add(name)
-    return Value(axes, first.kind)
+    return of_kind(
+        walker.apply("unknown", arguments, 1.0 if any(a.axes for a in arguments) else 0.0, tag=name), first.kind
+    )
+
+
+def of_kind(value: Value, kind: Kind) -> Value:
+    value.kind = kind
+    return value
 
 
 def receiver(node: ast.Call) -> ast.expr | None:
@@ -134,8 +139,6 @@ def receiver(node: ast.Call) -> ast.expr | None:
 def arange(walker: Walker, node: ast.Call) -> Value:
     end = node.args[1] if len(node.args) > 1 else node.args[0]
     text = ast.unparse(end)
-    from ridgeline.roofline.walk import BLOCK_AXIS
-
     size = walker.value(end).const
     if text in BLOCK_AXIS and (walker.source.by_inductor or BLOCK_AXIS[text] in walker.tally.tile):
         axis = BLOCK_AXIS[text]
@@ -144,7 +147,7 @@ def arange(walker: Walker, node: ast.Call) -> Value:
     if isinstance(size, int):
         walker.tally.tile.setdefault(axis, size)
     count = walker.tally.tile.get(axis, 1)
-    return Value(frozenset((axis,)), "int", {Atom(axis, count, frozenset((axis,)), {axis: 1}): 1})
+    return Value(frozenset((axis,)), "int", {Atom(axis, count, frozenset((axis,)), {axis: 1}): 1}, key=axis)
 
 
 def filled(walker: Walker, node: ast.Call, name: str) -> Value:
@@ -162,25 +165,28 @@ def cast(walker: Walker, value: Value, target: str) -> Value:
     kind = KIND_OF.get(target, "float")
     if value.const is not None:
         return Value(value.axes, kind, value.terms, value.offset, value.const)
-    pair = (value.kind, kind)
     if value.kind == kind:
-        pass
-    elif "double" in pair:
-        walker.emit("convert64", value.axes)
-    elif pair == ("half", "float"):
-        walker.emit("widen", value.axes)
-    elif pair == ("float", "half"):
-        walker.emit("narrow", value.axes)
-    elif "eight" in pair:
-        walker.emit("convert8", value.axes)
-    elif (value.kind in (*INTEGER, "bool")) != (kind in (*INTEGER, "bool")):
-        walker.emit("int_float", value.axes)
-    elif value.kind == "bool":
-        walker.emit("logic", value.axes)
-    keep = kind in INTEGER and value.kind in INTEGER
-    if kind in INTEGER and value.kind == "bool":
-        return walker.opaque((value,), value.axes)
-    return Value(value.axes, kind, value.terms if keep else None, value.offset if keep else 0, bounds=value.bounds)
+        return value
+    pair = (value.kind, kind)
+    whole = (*INTEGER, "bool")
+    name = (
+        "convert64" if "double" in pair
+        else "widen" if pair == ("half", "float")
+        else "narrow" if pair == ("float", "half")
+        else "convert8" if "eight" in pair
+        else "int_float" if (value.kind in whole) != (kind in whole)
+        else "logic"
+    )  # fmt: skip
+    free = name == "logic" and value.kind != "bool"
+    result = of_kind(walker.apply(name, [value], 0.0 if free else 1.0, tag=target), kind)
+    if kind in INTEGER and value.kind in INTEGER:
+        result.terms, result.offset, result.hold = value.terms, value.offset, value.hold
+    elif kind in INTEGER and value.kind == "bool":
+        from ridgeline.roofline.expressions import opaque
+
+        return opaque(walker, (value,), result)
+    result.bounds = value.bounds
+    return result
 
 
 def memory(walker: Walker, node: ast.Call, name: str) -> Value:
@@ -190,103 +196,115 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     stored = walker.value(node.args[1]) if name != "load" and len(node.args) > 1 else None
     position = 1 if name == "load" else 3 if name == "atomic_cas" else 2
     mask_node = node.args[position] if len(node.args) > position else keywords.get("mask")
-    mask = walker.value(mask_node) if mask_node is not None else Value()
-    size = itemsize(place.element) or 4
-    axes = place.axes
-    if place.pointer is not None:
-        policy = keywords.get("eviction_policy")
-        walker.tally.accesses.append(
-            Access(
-                pointer=place.pointer,
-                size=size,
-                axes=axes,
-                terms=dict(place.terms or {}),
-                offset=place.offset,
-                trips=walker.trips,
-                store=name != "load",
-                atomic=name.startswith("atomic_"),
-                bounds=mask.bounds,
-                evict_last=isinstance(policy, ast.Constant) and policy.value == "evict_last",
-                known=place.terms is not None,
-            )
-        )
-    else:
-        walker.tally.unknown.add(name)
+    mask = walker.value(mask_node) if mask_node is not None else Value(key=None)
     kind = KIND_OF.get(place.element, "float")
+    if place.pointer is None:
+        walker.tally.unknown.add(name)
+        return Value(place.axes, kind, level=walker.level)
+    key = (
+        "load",
+        place.pointer,
+        tuple(sorted((a.name, c) for a, c in (place.terms or {}).items())),
+        place.offset,
+        mask.key,
+    )
+    access = note_access(walker, place, mask, name, None if name != "load" or place.terms is None else key)
     if stored is not None:
         if kind == "half" and stored.kind == "float" and stored.const is None:
-            walker.emit("narrow", axes)
+            walker.apply("narrow", [stored], tag="store")
         elif kind in ("int", "bool") and stored.kind in ("float", "bool"):
-            walker.emit("logic", axes)
+            walker.apply("logic", [stored], tag="store")
         if not name.startswith("atomic_"):
             return Value()
+    hold = {a: access.hold(a, 1 << 20) for a in place.axes}
+    result = Value(
+        place.axes, kind, hold={a: n for a, n in hold.items() if n > 1}, level=walker.level, key=(key, walker.level)
+    )
     if kind in INTEGER and name == "load":
-        count = walker.tally.accesses[-1].distinct() if place.pointer is not None else 1
         walker.fresh += 1
-        return Value(axes, kind, {Atom(f"loaded{walker.fresh}", count, axes, {}, {}, True): 1})
-    return Value(axes, kind)
-
-
-def reduction(walker: Walker, node: ast.Call, name: str, full: str, arguments: list[Value]) -> Value:
-    values = [v for a in arguments for v in (a.items or (a,)) if v.axes]
-    axes = frozenset[str]().union(*(v.axes for v in values)) if values else frozenset[str]()
-    if name in SCANS:
-        if not axes and walker.tally.tile:  # decoupled look-back works on the scalar of a block
-            return Value(kind="float", items=(Value(), Value()))
-        walker.emit("scan", axes)
-        return Value(
-            axes, values[0].kind if values else "float", items=tuple(Value(v.axes, v.kind) for v in values) or None
-        )
-    reduced = reduced_axes(node, axes, values)
-    kind = {"welford": "reduce_welford", "online_softmax_reduce": "reduce_softmax"}.get(name)
-    if kind is None:
-        kind = "reduce_sum" if name in SUMS else "reduce_index" if name in WITH_INDEX else "reduce_max"
-    if values and values[0].kind == "double":
-        kind += "64"
-    walker.emit(kind, axes)
-    if not walker.source.by_inductor and len(reduced) < len(axes):
-        pass
-    result = Value(axes - reduced, values[0].kind if values else "float")
-    wide = 3 if name == "welford" else 2 if name in (*WITH_INDEX, "online_softmax_reduce") else 0
-    if wide:
-        result.items = tuple(Value(axes - reduced, result.kind) for _ in range(wide))
+        result.terms = {Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, {}, True): 1}
     return result
 
 
-def reduced_axes(node: ast.Call, axes: frozenset[str], values: list[Value]) -> frozenset[str]:
+def note_access(walker: Walker, place: Value, mask: Value, name: str, key: object) -> Access:
+    extents = [walker.tally.extent.get(a) for a in place.axes]
+    access = Access(
+        pointer=place.pointer or "",
+        size=itemsize(place.element) or 4,
+        axes=place.axes,
+        terms=dict(place.terms or {}),
+        offset=place.offset,
+        trips=math.prod(walker.trips),
+        store=name != "load",
+        atomic=name.startswith("atomic_"),
+        bounds=mask.bounds,
+        known=place.terms is not None,
+        iterations=math.prod(e for e in extents if e) if all(extents) else None,
+    )
+    if key is None or (key, walker.level) not in walker.seen:
+        walker.tally.accesses.append(access)
+        walker.seen.add((key, walker.level))
+    return access
+
+
+def reduction(walker: Walker, node: ast.Call, name: str, arguments: list[Value]) -> Value:
+    values = [v for a in arguments for v in (a.items or (a,)) if v.axes]
+    axes = frozenset[str]().union(*(v.axes for v in values)) if values else frozenset[str]()
+    kind: Kind = values[0].kind if values else "float"
+    if name in SCANS:
+        if not axes and walker.tally.tile:  # decoupled look-back works on the scalar of a block
+            return Value(kind="float", items=(Value(), Value()))
+        result = of_kind(walker.apply("scan", values, tag=ast.unparse(node)), kind)
+        result.items = tuple(Value(v.axes, v.kind, level=result.level) for v in values) or None
+        return result
+    reduced = reduced_axes(node, name, axes)
+    what = WHOLE.get(name) or ("reduce_sum" if name in SUMS else "reduce_index" if name in WITH_INDEX else "reduce_max")
+    if what == "reduce_sum" and values and values[0].product:
+        what = "reduce_product"
+    result = walker.apply(what + ("64" if kind == "double" else ""), values, tag=ast.unparse(node))
+    result.kind, result.axes = kind, axes - reduced
+    result.hold = {a: n for a, n in result.hold.items() if a in result.axes}
+    wide = 3 if name == "welford" else 2 if name in (*WITH_INDEX, "online_softmax_reduce") else 0
+    if wide:
+        result.items = tuple(Value(result.axes, kind, level=result.level, key=(result.key, i)) for i in range(wide))
+    return result
+
+
+def reduced_axes(node: ast.Call, name: str, axes: frozenset[str]) -> frozenset[str]:
     """Inductor reduces its ``r`` axes (along dimension 1 or 0 of the tile); a user's call the axis its position names."""
     split = axes & SPLIT_AXES
-    axis = next(
-        (k.value for k in node.keywords if k.arg in ("axis", "dim")), node.args[-1] if len(node.args) > 1 else None
-    )
+    place_of = {"welford": 3, "online_softmax_reduce": 2, "max_with_index": 2, "min_with_index": 2}.get(name, 1)
+    given = node.args[place_of] if len(node.args) > place_of else None
+    axis = next((k.value for k in node.keywords if k.arg in ("axis", "dim")), given)
     place = axis.value if isinstance(axis, ast.Constant) and isinstance(axis.value, int) else None
     if split:
-        return axes - split if place == 0 and axes - split and "x" in axes and len(axes) > 1 else split
+        return axes - split if place == 0 and axes - split and len(axes) > 1 else split
     ordered = sorted(axes, key=lambda a: [int(p) for p in a.split("@")[-1].split(":")] if "@" in a else [0, 0])
     if place is None or not ordered:
         return axes
     return frozenset(ordered[place : place + 1] or ordered[-1:])
 
 
-def where(walker: Walker, arguments: list[Value], axes: frozenset[str]) -> Value:
+def where(walker: Walker, arguments: list[Value]) -> Value:
     test, first, second = arguments
     if test.const is True:
         return first
-    walker.emit("where", axes)
+    result = walker.apply("where", arguments)
     picked = first if first.const is None else second
     if picked.kind in INTEGER:
-        if not axes and first.affine:
+        if not result.axes and first.affine:
             return first
         atoms = {a for v in (first, second) for a in (v.terms or {}) if a.indirect}
         if atoms:  # the usual guard of a loaded index: where(i < 0, i + n, i)
-            return Value(axes, picked.kind, {next(iter(atoms)): 1})
-        return walker.opaque((first, second), axes)
-    return Value(axes, picked.kind)
+            result.kind, result.terms = picked.kind, {next(iter(atoms)): 1}
+            return result
+        from ridgeline.roofline.expressions import opaque
+
+        return opaque(walker, (first, second), result)
+    return of_kind(result, picked.kind)
 
 
 def dot(walker: Walker, arguments: list[Value]) -> Value:
-    from ridgeline.roofline.walk import Dot
-
     if len(arguments) < 2:
         return Value()
     left, right = arguments[0], arguments[1]
@@ -295,9 +313,10 @@ def dot(walker: Walker, arguments: list[Value]) -> Value:
     size = {"half": 2, "eight": 1, "double": 8}.get(left.kind, 4)
     operands = sum(math.prod(tile.get(a, 1) for a in v.axes) * size for v in (left, right))
     element = {"half": "bf16", "eight": "fp8", "double": "fp64", "int": "int8"}.get(left.kind, "tf32")
-    walker.tally.dots.append(Dot(2.0 * math.prod(tile.get(a, 1) for a in axes), element, walker.trips, operands))
+    trips = math.prod(walker.trips)
+    walker.tally.dots.append(Dot(2.0 * math.prod(tile.get(a, 1) for a in axes), element, trips, operands))
     shared = left.axes & right.axes
-    return Value(axes - shared if shared and axes - shared else axes, "float")
+    return Value(axes - shared if shared and axes - shared else axes, "float", level=walker.level)
 
 
 def folded(name: str, arguments: list[Value]) -> Value:
@@ -311,17 +330,17 @@ def folded(name: str, arguments: list[Value]) -> Value:
 
 def inline(walker: Walker, function: ast.FunctionDef, arguments: list[Value]) -> Value:
     """A call of another jit function of the same file: its body is walked with the arguments bound."""
-    if walker.depth > 8:
+    if walker.calls >= DEEPEST:
         return Value(arguments[0].axes if arguments else frozenset())
     outer = walker.names
     walker.names = {**outer, **{a.arg: v for a, v in zip(function.args.args, arguments)}}
-    walker.depth += 1
+    walker.calls += 1
     result = Value()
     for statement in function.body:
         if isinstance(statement, ast.Return):
             result = walker.value(statement.value)
         else:
             walker.statement(statement)
-    walker.depth -= 1
+    walker.calls -= 1
     walker.names = outer
     return result

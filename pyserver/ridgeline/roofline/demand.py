@@ -31,6 +31,8 @@ class Demand:
     """Warp instructions of the whole launch."""
     special: float = 0.0
     load_store: float = 0.0
+    alu: float = 0.0
+    heavy: float = 0.0
     double: float = 0.0
     modelled: bool = True
     """False: bytes and FLOPs may be known, but what binds is not."""

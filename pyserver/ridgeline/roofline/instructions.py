@@ -19,8 +19,7 @@ VECTOR_BYTES = 16
 WARP = 32
 
 COST: dict[str, float] = {
-    # one instruction; a product that feeds a sum is fused with it now and then
-    "float": 0.94,
+    "float": 1.05,  # a product that feeds a sum is one instruction with it
     "compare": 1.0,
     "index_compare": 1.0,
     "where": 1.0,
@@ -28,64 +27,84 @@ COST: dict[str, float] = {
     "nan_max": 2.9,  # FSETP, FSEL, FMNMX: a maximum that keeps NaN
     "divide_constant": 1.5,
     "divide": 8.2,  # reciprocal, two Newton steps, a check for the slow path
-    "exp": 8.3,  # libdevice: range reduction, MUFU.EX2, scaling
+    "reciprocal": 4.0,
+    "divide_by_row": 5.0,
+    "exp": 8.7,  # libdevice: range reduction, MUFU.EX2, scaling
     "exp2": 2.0,
-    "erf": 25.8,  # two polynomials and a select
+    "erf": 27.0,  # two polynomials and a select
     "sigmoid": 11.8,  # exponential and division
     "log": 12.0,
+    "log1p": 20.0,
     "rsqrt": 5.2,
     "sqrt": 7.0,
-    "tanh": 16.0,
-    "sin": 30.0,
-    "pow": 30.0,
+    "tanh": 20.0,
+    "sin": 40.0,  # reduction by three-part pi/2, two polynomials, a rarely taken exact reduction
+    "pow": 55.0,
     "integer": 1.0,
     "integer64": 2.0,
     "integer_divide": 20.0,
-    "widen": 1.0,  # bf16 to fp32 is a shift
+    "widen": 1.2,  # bf16 to fp32 is a shift
     "narrow": 0.5,  # two values a conversion
     "convert8": 1.0,
     "int_float": 1.0,
     "convert64": 1.0,
     "double": 1.0,
     "double_divide": 16.0,
-    "double_function": 40.0,
-    "philox": 70.0,  # ten rounds of two wide products
+    "double_sqrt": 45.0,
+    "double_pow": 140.0,
+    "double_function": 60.0,
+    "philox": 60.0,  # ten rounds of two wide products
     "index_add": 0.7,
     "index_multiply": 0.7,
-    "index_shift": 1.0,
+    "index_shift": 0.9,
     "index_divide": 4.0,  # multiply by a reciprocal, shift, correct
-    "welford_step": 8.8,
+    "welford_step": 13.0,  # with its division
     "welford_combine": 14.0,
-    "online_softmax_step": 22.0,  # two exponentials, NaN-keeping maximum, selects
+    "online_softmax_step": 24.0,  # two exponentials, NaN-keeping maximum, selects
+    "index_step": 8.0,  # larger value, or the same at a smaller index; 64-bit indices
     "sort_step": 6.0,
     "unknown": 4.0,
     "loop": 3.0,
     "load": 2.9,  # the access and its 64-bit address
-    "store": 2.4,
-    "atomic": 3.0,
+    "store": 1.8,
+    "atomic": 2.0,
     "program": 12.0,
     "conversion": 1.5,  # an element through shared memory: a quarter of a store, a load, a barrier
     "transpose": 1.7,
 }
+OVERHEAD = 1.05
+"""Moves, predicates and jumps that the compiler adds everywhere."""
+ALU: dict[str, float] = {
+    "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "index_shift": 1, "integer": 0.8,
+    "integer64": 0.8, "integer_divide": 0.6, "index_add": 0.6, "index_divide": 0.6, "widen": 0.7, "reduce_max": 0.9, "reduce_index": 0.85,
+    "index_step": 0.8, "online_softmax_step": 0.4, "philox": 0.47, "sort_step": 0.8, "welford_step": 0.35, "program": 0.4, "erf": 0.3,
+    "sin": 0.3, "loop": 0.6,
+}  # fmt: skip
+"""Share of an operation's instructions that the integer and comparison unit executes, at half the schedulers' rate."""
+ALU_ELSE = 0.2
+HEAVY: dict[str, float] = {"philox": 0.64, "index_divide": 0.25, "integer_divide": 0.4}
+"""Share that needs the half of the multiply unit that does wide integer products, counting those double."""
 SPECIAL: dict[str, float] = {
-    "exp": 1, "exp2": 1, "erf": 1, "divide": 1, "log": 1, "rsqrt": 1, "sqrt": 1, "sigmoid": 2, "tanh": 2, "sin": 0.1,
-    "pow": 2, "welford_step": 1, "online_softmax_step": 2, "convert64": 1, "double_divide": 1,
+    "exp": 1, "exp2": 1, "erf": 1, "divide": 1, "reciprocal": 1, "log": 1, "log1p": 1, "rsqrt": 1, "sqrt": 1, "sigmoid": 2, "tanh": 2,
+    "sin": 0.1, "pow": 2, "welford_step": 1, "online_softmax_step": 2, "convert64": 1, "double_divide": 1, "double_sqrt": 1, "double_pow": 1,
 }  # fmt: skip
 """Instructions of the special-function unit an element (MUFU; conversions to and from double run there too)."""
-DOUBLE: dict[str, float] = {"double": 1, "double_divide": 8, "double_function": 30}
+DOUBLE: dict[str, float] = {"double": 1, "double_divide": 8, "double_sqrt": 10, "double_pow": 60, "double_function": 30}
 REDUCE: dict[str, tuple[float, float, float]] = {
     # an element, a shuffle step, a step across warps
-    "reduce_sum": (1.1, 1.5, 1.5),
-    "reduce_max": (1.5, 2.2, 2.2),
-    "reduce_index": (4.0, 6.0, 6.0),
-    "reduce_welford": (10.0, 14.0, 14.0),
+    "reduce_sum": (1.2, 1.8, 1.8),
+    "reduce_product": (0.2, 1.8, 1.8),
+    "reduce_max": (1.7, 2.5, 2.5),
+    "reduce_index": (10.0, 12.0, 12.0),
+    "reduce_welford": (11.0, 15.0, 15.0),
     "reduce_softmax": (12.0, 12.0, 12.0),
     "scan": (3.0, 3.0, 3.0),
 }
 FLOPS: dict[str, float] = {
-    "float": 1, "double": 1, "divide": 1, "divide_constant": 1, "exp": 1, "exp2": 1, "erf": 1, "log": 1, "rsqrt": 1, "sqrt": 1,
-    "tanh": 1, "sin": 1, "pow": 1, "sigmoid": 3, "welford_step": 6, "welford_combine": 8, "online_softmax_step": 5,
-    "double_divide": 1, "double_function": 1, "reduce_sum": 1, "reduce_max": 0, "reduce_welford": 8, "reduce_softmax": 4, "scan": 1,
+    "float": 1, "double": 1, "divide": 1, "divide_by_row": 1, "divide_constant": 1, "exp": 1, "exp2": 1, "erf": 1, "log": 1, "log1p": 1,
+    "rsqrt": 1, "sqrt": 1, "tanh": 1, "sin": 1, "pow": 1, "sigmoid": 3, "welford_step": 6, "welford_combine": 8, "online_softmax_step": 5,
+    "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "double_function": 1, "reduce_sum": 1, "reduce_product": 1, "reduce_max": 0,
+    "reduce_welford": 8, "reduce_softmax": 4, "scan": 1,
 }  # fmt: skip
 """Floating-point operations an element as a person counts them: a function is one."""
 
@@ -97,13 +116,18 @@ class Warp:
     issued: float = 0.0
     special: float = 0.0
     load_store: float = 0.0
+    alu: float = 0.0
+    heavy: float = 0.0
     double: float = 0.0
     flops: float = 0.0
     """Floating-point operations of one program (all warps)."""
     by_operation: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, name: str, issued: float) -> None:
+        issued *= OVERHEAD
         self.issued += issued
+        self.alu += issued * ALU.get(name, ALU_ELSE)
+        self.heavy += issued * HEAVY.get(name, 0.0)
         self.by_operation[name] += issued
 
 
@@ -158,6 +182,22 @@ class Layout:
             share = rest
         return max(1.0, min(share, self.per_thread))
 
+    def repeats(self, operation: Operation) -> float:
+        """Neighbouring elements of a thread for which the operation is done once."""
+        hold = operation.hold.get(self.fast, 1)
+        return min(float(hold), self.vector, self.elements(operation.axes)) if hold > 1 else 1.0
+
+    def sharing(self, operation: Operation, tally: Tally) -> float:
+        """Elements that one evaluation of an index serves: as many as the accesses that use it move at once."""
+        users = [a for a in tally.accesses if self.fast in a.axes]
+        if operation.atom is not None:
+            users = [a for a in users if any(operation.atom in atom.name for atom in a.terms)]
+        if not users:
+            return 1.0 if operation.atom is not None else self.vector
+        if operation.atom is not None:
+            return min(self.width(a) for a in users)
+        return len(users) / sum(1.0 / self.width(a) for a in users)
+
     def width(self, access: Access) -> float:
         """Elements that one instruction of a thread moves."""
         if self.threads > self.total:
@@ -181,9 +221,9 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         if operation.name in REDUCE or operation.name.removesuffix("64") in REDUCE:
             reduce(warp, operation, layout, num_warps)
             continue
-        count = layout.elements(operation.axes) * operation.count
-        if operation.name.startswith("index") and layout.fast in operation.axes:
-            count = max(operation.count, count / layout.vector)  # one address serves a vector
+        count = layout.elements(operation.axes) * operation.count / layout.repeats(operation)
+        if operation.name.startswith("index") and operation.name != "index_step" and layout.fast in operation.axes:
+            count = max(operation.count, count / layout.sharing(operation, tally))
         count *= operation.trips
         cost = COST[operation.name]
         warp.add(operation.name, count * cost)
@@ -192,7 +232,8 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         warp.flops += layout.size(operation.axes) * operation.trips * operation.count * FLOPS.get(operation.name, 0.0)
     moved = 0.0
     for access in tally.accesses:
-        count = layout.elements(access.axes) / layout.width(access) * access.trips
+        held = min(access.hold(layout.fast, int(layout.vector)), layout.elements(access.axes))
+        count = layout.elements(access.axes) / max(held, layout.width(access)) * access.trips
         warp.load_store += count
         warp.add("store" if access.store else "load", count * COST["store" if access.store else "load"])
         if access.atomic:

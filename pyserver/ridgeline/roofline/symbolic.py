@@ -36,6 +36,8 @@ class Atom:
     periods: Mapping[str, int] = field(compare=False, default_factory=dict)
     """Axis -> steps after which the movement breaks: c of ``x // c`` and ``x % c``."""
     indirect: bool = field(compare=False, default=False)
+    shift: int = field(compare=False, default=0)
+    """Offset inside ``(x + shift) % c``: stretches begin at multiples of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,14 @@ class Value:
     element: str = "fp32"
     bounds: tuple[Bound, ...] = ()
     items: tuple[Value, ...] | None = None
-    scalar_load: bool = False
+    hold: dict[str, int] = field(default_factory=dict)
+    """Axis -> neighbouring elements along it that are equal (1 where not given): what the compiler computes once."""
+    level: int = 0
+    """Depth of the innermost loop that it varies in: what varies in none is computed before the loops."""
+    product: bool = False
+    """The result of a multiplication, which a sum that uses it absorbs."""
+    key: Any = field(default_factory=object)
+    """Equal for values that the compiler sees to be the same."""
 
     @property
     def affine(self) -> bool:
@@ -80,9 +89,10 @@ class Access:
     store: bool
     atomic: bool = False
     bounds: tuple[Bound, ...] = ()
-    evict_last: bool = False
     known: bool = True
     """False where the address has no affine form."""
+    iterations: int | None = None
+    """Elements of the whole problem over its axes, where known: no access touches more different ones."""
 
     @property
     def indirect(self) -> bool:
@@ -102,7 +112,28 @@ class Access:
             if len(scale) == 1:
                 total *= max(0, min(math.prod(left.pop(a) for a in part), bound.high - max(bound.low, 0)))
         total *= math.prod(left.values())
+        if self.iterations is not None:
+            total = min(total, self.iterations)
         return min(total, self.span()[1] - self.span()[0] + 1) if not self.indirect else total
+
+    def hold(self, axis: str, most: int) -> int:
+        """Neighbouring elements along ``axis`` that share one address."""
+        if axis not in self.axes or self.stride(axis) != 0:
+            return 1
+        periods = [a.periods.get(axis, 0) for a in self.terms if axis in a.axes]
+        length = math.gcd(*periods) if periods else 0
+        return max(1, min(most, length & -length)) if length else 1
+
+    def burst(self) -> int:
+        """Elements that lie together: how far the atoms' ranges fill memory without a gap."""
+        filled = 1
+        for coefficient, count in sorted(
+            (abs(c), max(1, a.count)) for a, c in self.terms.items() if c and not a.indirect
+        ):
+            if coefficient > filled:
+                break
+            filled = max(filled, coefficient * count)
+        return filled
 
     def span(self) -> tuple[int, int]:
         """Lowest and highest element offset."""
@@ -140,8 +171,9 @@ class Access:
         for coefficient in self.terms.values():
             if abs(coefficient) > 1:
                 align = min(align, coefficient & -coefficient)
-        if self.offset:
-            align = min(align, self.offset & -self.offset)
+        for shift in (self.offset, *(a.shift for a in self.terms if axis in a.axes)):
+            if shift:
+                align = min(align, shift & -shift)
         return max(1, align)
 
 

@@ -19,6 +19,8 @@ from ridgeline.roofline.walk import Tally, Walker
 
 CACHE_LINE = 128
 """Bytes; a row shorter than this is fetched with its neighbours."""
+BURST = 64
+"""Bytes that memory delivers at least."""
 MOST_WASTE = 16.0
 WORDS = {
     "exp": "exp (about 8 instructions)",
@@ -165,14 +167,16 @@ def buffer_bytes(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
     return sizes
 
 
-def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, bool]:
-    """Compulsory bytes read and written, and whether loaded indices make them an upper bound."""
+def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float, bool]:
+    """Compulsory bytes read and written, bytes that memory delivers for the reads in whole bursts, and whether loaded
+    indices make them an upper bound."""
     groups: dict[tuple[str, bool], list[Access]] = defaultdict(list)
     for access in tally.accesses:
         groups[access.pointer, access.store].append(access)
         if access.atomic:
             groups[access.pointer, False].append(access)
     totals = {False: 0.0, True: 0.0}
+    fetched = 0.0
     upper = False
     for (pointer, store), accesses in groups.items():
         size = accesses[0].size
@@ -182,7 +186,11 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, bool]
             touched = whole
         upper = upper or any(a.indirect for a in accesses)
         totals[store] += min(touched, whole) if whole is not None else touched
-    return totals[False], totals[True], upper
+        if not store:
+            together = max(a.burst() for a in accesses) * size * len({a.offset for a in accesses})
+            bursts = touched * max(1.0, BURST / together)
+            fetched += min(bursts, max(whole, touched)) if whole is not None else bursts
+    return totals[False], totals[True], fetched, upper
 
 
 def cached_traffic(analysis: Analysis, programs: int) -> tuple[float, float]:
@@ -200,17 +208,16 @@ def cached_traffic(analysis: Analysis, programs: int) -> tuple[float, float]:
         if access.store:
             write += moved
             continue
-        if everything:
-            rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) * access.size for a in access.axes]
-            moved *= min(MOST_WASTE, max(1.0, CACHE_LINE / max([*rows, access.size])))
-        read += moved
+        still = math.prod(access.hold(a, tally.tile.get(a, 1)) for a in access.axes)
+        rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) * access.size for a in access.axes]
+        read += moved / still * min(MOST_WASTE, max(1.0, CACHE_LINE / max([*rows, access.size])))
     return read, write
 
 
 def demand(kernel: KernelInput, analysis: Analysis) -> Demand:
     tally, warp = analysis.tally, analysis.warp
     sizes = buffer_bytes(kernel, analysis.source)
-    read, write, upper = traffic(tally, sizes)
+    read, write, fetched, upper = traffic(tally, sizes)
     programs = math.prod(kernel.grid) if kernel.grid else 1
     cache_read, cache_write = cached_traffic(analysis, programs)
     known = bool(tally.extent) or bool(sizes) or not tally.accesses
@@ -218,6 +225,7 @@ def demand(kernel: KernelInput, analysis: Analysis) -> Demand:
     result = Demand(
         read=read,
         write=write,
+        fetched=fetched,
         cache_read=max(cache_read, read) if known else read,
         cache_write=max(cache_write, write) if known else write,
         flops=warp.flops * programs,
@@ -225,6 +233,8 @@ def demand(kernel: KernelInput, analysis: Analysis) -> Demand:
         issued=warp.issued * warps,
         special=warp.special * warps,
         load_store=warp.load_store * warps,
+        alu=warp.alu * warps,
+        heavy=warp.heavy * warps,
         double=warp.double * warps,
         upper_bound=upper,
         lower_bound=bool(tally.unknown),

@@ -1,0 +1,295 @@
+"""Expressions of a Triton kernel: arithmetic, comparisons and the affine form of indices."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.roofline.symbolic import INTEGER, Atom, Bound, Kind, Value, add, count_of, form
+
+if TYPE_CHECKING:
+    from ridgeline.roofline.walk import Walker
+
+FOLD: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Div: operator.truediv,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}
+COMPARE: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+LARGEST = 1 << 62
+NEUTRAL = {(ast.Add, 0), (ast.Sub, 0), (ast.Mult, 1), (ast.Div, 1)}
+
+
+def evaluate(walker: Walker, node: ast.expr | None) -> Value:
+    """The value of an expression; what it costs is noted in the walker's tally."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, (bool, int, float)):
+            kind: Kind = "bool" if isinstance(node.value, bool) else "int" if isinstance(node.value, int) else "float"
+            return Value(kind=kind, const=node.value, terms={})
+        return Value(terms={}, key=node.value)
+    if isinstance(node, ast.Name):
+        return walker.names.get(node.id) or Value(kind="int", key=node.id)
+    if isinstance(node, ast.UnaryOp):
+        return unary(walker, node)
+    if isinstance(node, ast.BinOp):
+        return binary(walker, node)
+    if isinstance(node, ast.Compare):
+        return comparison(walker, node)
+    if isinstance(node, ast.BoolOp):
+        values = [evaluate(walker, v) for v in node.values]
+        result = walker.apply("logic", values, len(values) - 1, tag=type(node.op))
+        result.kind, result.bounds = "bool", sum((v.bounds for v in values), ())
+        return result
+    if isinstance(node, ast.Call):
+        from ridgeline.roofline.calls import call
+
+        return call(walker, node)
+    if isinstance(node, ast.Subscript):
+        inner = evaluate(walker, node.value)
+        if inner.items is not None and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
+            return inner.items[node.slice.value] if node.slice.value < len(inner.items) else Value()
+        return inner
+    if isinstance(node, (ast.Tuple, ast.List)):
+        items = tuple(evaluate(walker, e) for e in node.elts)
+        axes = frozenset[str]().union(*(v.axes for v in items)) if items else frozenset[str]()
+        return Value(
+            axes, items[0].kind if items else "float", items=items, level=max((v.level for v in items), default=0)
+        )
+    if isinstance(node, ast.IfExp):
+        test = evaluate(walker, node.test)
+        if isinstance(test.const, (bool, int)):
+            return evaluate(walker, node.body if test.const else node.orelse)
+        first, second = evaluate(walker, node.body), evaluate(walker, node.orelse)
+        return Value(first.axes | second.axes, first.kind, level=max(first.level, second.level))
+    return Value(kind="int")
+
+
+def unary(walker: Walker, node: ast.UnaryOp) -> Value:
+    value = evaluate(walker, node.operand)
+    if isinstance(node.op, ast.USub):
+        if isinstance(value.const, (int, float)):
+            return Value(kind=value.kind, const=-value.const, terms={})
+        # a sign folds into the instruction that uses it
+        return Value(
+            value.axes, value.kind, hold=value.hold, level=value.level, product=value.product, key=("-", value.key)
+        )
+    if isinstance(node.op, ast.Not) and isinstance(value.const, (bool, int)):
+        return Value(kind="bool", const=not value.const)
+    result = walker.apply("logic", [value], 1.0 if value.const is None and value.axes else 0.0, tag="not")
+    result.kind = value.kind
+    return result
+
+
+def comparison(walker: Walker, node: ast.Compare) -> Value:
+    left, right = evaluate(walker, node.left), evaluate(walker, node.comparators[0])
+    test = type(node.ops[0])
+    if isinstance(left.const, (int, float)) and isinstance(right.const, (int, float)) and test in COMPARE:
+        return Value(kind="bool", const=COMPARE[test](left.const, right.const))
+    bounds: tuple[Bound, ...] = ()
+    if left.terms and isinstance(right.const, int) and test in (ast.Lt, ast.LtE, ast.GtE, ast.Gt):
+        bounds = bound(left, int(right.const) - left.offset, test)
+        whole = bounds[0].low <= 0 and bounds[0].high >= count_of(left.terms)
+        if whole and (exact(walker, left) or not masks(left)):
+            return Value(left.axes, "bool", const=True)  # the mask never cuts: the compiler drops it
+    integer = left.kind in INTEGER and right.kind in INTEGER
+    name = "index_compare" if integer and left.affine else "compare"
+    axes = left.axes | right.axes
+    result = walker.apply(
+        name, [left, right], (2.0 if "long" in (left.kind, right.kind) else 1.0) if axes else 0.0, tag=test
+    )
+    result.kind, result.bounds = "bool", bounds
+    return result
+
+
+def masks(value: Value) -> bool:
+    """Whether the value is an axis' own index, whose tiles may overhang the problem."""
+    return any(not a.periods for a in value.terms or {})
+
+
+def exact(walker: Walker, value: Value) -> bool:
+    """Whether the tiles along the value's axes end exactly where the problem does."""
+    for axis in value.axes:
+        tile, extent = walker.tally.tile.get(axis), walker.tally.extent.get(axis)
+        if tile is None or extent is None or extent % tile:
+            return False
+    return True
+
+
+def bound(left: Value, limit: int, test: type) -> tuple[Bound, ...]:
+    terms = tuple(sorted((left.terms or {}).items(), key=lambda t: t[0].name))
+    if test in (ast.Lt, ast.LtE):
+        return (Bound(terms, 0, limit + (test is ast.LtE)),)
+    low = limit + (test is ast.Gt)
+    return (Bound(terms, low, count_of(left.terms or {})),) if low > 0 else (Bound(terms, 0, LARGEST),)
+
+
+def binary(walker: Walker, node: ast.BinOp) -> Value:
+    left, right = evaluate(walker, node.left), evaluate(walker, node.right)
+    kind = type(node.op)
+    if isinstance(left.const, (int, float)) and isinstance(right.const, (int, float)) and kind in FOLD:
+        try:
+            result = FOLD[kind](left.const, right.const)
+        except (ZeroDivisionError, TypeError, ValueError, OverflowError):
+            return Value()
+        return Value(kind=left.kind if left.kind != "int" else right.kind, const=result, terms={})
+    if left.pointer or right.pointer:
+        base, moved = (left, right) if left.pointer else (right, left)
+        terms, offset = add(base, moved, -1 if kind is ast.Sub else 1)
+        axes, level = left.axes | right.axes, max(left.level, right.level)
+        key = (kind, base.key, moved.key if moved.const is None else moved.const)
+        return Value(axes, "pointer", terms, offset, pointer=base.pointer, element=base.element, level=level, key=key)
+    if kind is ast.BitAnd and left.kind == "bool" and right.kind == "bool":
+        if left.const is True or right.const is True:
+            return right if left.const is True else left
+        both = walker.apply("logic", [left, right], 1.0 if left.axes | right.axes else 0.0, tag="&")
+        both.kind, both.bounds = "bool", left.bounds + right.bounds
+        return both
+    if left.kind in INTEGER and right.kind in INTEGER and (left.affine or right.affine):
+        return index_arithmetic(walker, node.op, left, right)
+    return arithmetic(walker, kind, left, right)
+
+
+def index_arithmetic(walker: Walker, op: ast.operator, left: Value, right: Value) -> Value:
+    """Integer arithmetic on indices: kept affine where it is; divisions by constants make atoms."""
+    wide = 2.0 if loaded(left) or loaded(right) else 1.0
+    axes = left.axes | right.axes
+    some = 1.0 if axes else 0.0
+    if isinstance(op, (ast.Add, ast.Sub)):
+        terms, offset = add(left, right, 1 if isinstance(op, ast.Add) else -1)
+        constant = left.const is not None or right.const is not None
+        result = walker.apply("index_add", [left, right], (0.3 if constant else 1.0) * some * wide, tag=type(op))
+        if terms is not None:
+            return affine(result, terms, offset)
+    elif isinstance(op, ast.Mult):
+        factor, other = (left, right) if isinstance(left.const, int) else (right, left)
+        known = form(other)
+        result = walker.apply(
+            "index_multiply", [left, right], (0.5 if isinstance(factor.const, int) else 1.0) * some * wide
+        )
+        if isinstance(factor.const, int) and known is not None:
+            by = int(factor.const)
+            return affine(result, {a: c * by for a, c in known[0].items()} if by else {}, known[1] * by)
+    elif isinstance(op, (ast.FloorDiv, ast.Mod)) and isinstance(right.const, int) and right.const > 0:
+        return divided(walker, isinstance(op, ast.Mod), left, int(right.const), wide)
+    else:
+        result = walker.apply("index_shift", [left, right], some * wide, tag=type(op))
+    return opaque(walker, (left, right), result)
+
+
+def loaded(value: Value) -> bool:
+    """Whether it is computed from 64-bit data, not from 32-bit indices."""
+    return value.kind == "long" and any(a.indirect for a in value.terms or {})
+
+
+def affine(result: Value, terms: dict[Atom, int], offset: int) -> Value:
+    result.kind, result.terms, result.offset = "int", terms, offset
+    result.hold = held(terms, result.axes)
+    return result
+
+
+def held(terms: dict[Atom, int], axes: frozenset[str]) -> dict[str, int]:
+    """Neighbouring elements along each axis for which the form does not change."""
+    hold = {}
+    for axis in axes:
+        if any(a.steps.get(axis, 0) or (axis in a.axes and axis not in a.steps) for a in terms):
+            continue
+        periods = [a.periods.get(axis, 0) for a in terms if axis in a.axes]
+        length = math.gcd(*periods) if periods else 0
+        if length & -length > 1:
+            hold[axis] = length & -length
+    return hold
+
+
+def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float) -> Value:
+    power = divisor & (divisor - 1) == 0
+    axes = left.axes
+    known = form(left)
+    if known is None:
+        result = walker.apply("index_shift" if power else "index_divide", [left], wide, tag=(modulo, divisor))
+        return opaque(walker, (left,), result)
+    terms, offset = known
+    text = "+".join(f"{c}*{a.name}" for a, c in sorted(terms.items(), key=lambda t: t[0].name)) + f"+{offset}"
+    name = f"({text}){'%' if modulo else '//'}{divisor}"
+    cost = wide * wide if not power else wide
+    result = walker.apply(
+        "index_shift" if power else "index_divide", [left], cost if axes else 0.0, name, (modulo, divisor)
+    )
+    reach = offset + sum(c * (a.count - 1) for a, c in terms.items() if c > 0)
+    whole = count_of(terms)
+    count = min(divisor, whole) if modulo else min(max(1, reach // divisor + 1), whole)
+    steps = {x: sum(c * a.steps.get(x, 0) for a, c in terms.items()) for x in axes}
+    periods: dict[str, int] = {}
+    for axis, step in steps.items():
+        inner = math.gcd(*(a.periods.get(axis, 0) for a in terms)) if terms else 0
+        here = divisor // step if step and divisor % step == 0 else 1 if step and step % divisor else 0
+        periods[axis] = math.gcd(inner, here)
+    if not modulo:
+        steps = {x: s // divisor if s % divisor == 0 else 0 for x, s in steps.items()}
+    shift = offset % divisor if modulo else 0
+    if not modulo and offset % divisor:  # x // c breaks where x + offset is a multiple of c
+        periods = {x: math.gcd(p, offset) for x, p in periods.items()}
+    atom = Atom(name, count, axes, steps, periods, any(a.indirect for a in terms), shift)
+    return affine(result, {atom: 1}, 0)
+
+
+def opaque(walker: Walker, values: Sequence[Value], result: Value) -> Value:
+    """An index whose form is lost: it takes at most as many values as what it is made of."""
+    walker.fresh += 1
+    atoms: dict[Atom, int] = {}
+    for value in values:
+        atoms.update((value.terms or {}) if value.const is None else {})
+    count = math.prod(max(1, a.count) for a in atoms) if atoms else 1
+    tally = walker.tally
+    extent = math.prod(tally.extent.get(a, tally.tile.get(a, 1)) for a in result.axes)
+    indirect = any(a.indirect for a in atoms) or not atoms
+    atom = Atom(f"?{walker.fresh}", max(1, min(count, extent) if atoms else extent), result.axes, {}, {}, indirect)
+    result.kind, result.terms, result.offset = "long" if any(v.kind == "long" for v in values) else "int", {atom: 1}, 0
+    return result
+
+
+def arithmetic(walker: Walker, kind: type, left: Value, right: Value) -> Value:
+    axes = left.axes | right.axes
+    kinds = (left.kind, right.kind)
+    if (kind, right.const) in NEUTRAL:
+        return left
+    result_kind: Kind = next((k for k in ("double", "float", "half", "long", "int", "bool") if k in kinds), "float")
+    name, count = "float", 1.0
+    if kind in (ast.Div, ast.FloorDiv, ast.Mod):
+        constant = isinstance(right.const, (int, float))
+        name = ("divide_constant" if constant else "divide") if kind is ast.Div else "integer_divide"
+        if kind is ast.Div and result_kind in INTEGER:
+            result_kind = "float"
+        if kind is not ast.Div and result_kind in ("float", "half"):
+            name = "divide"
+        if name == "divide" and result_kind != "double" and right.axes < axes:
+            walker.apply("reciprocal", [right])  # the divisor's reciprocal serves its whole row
+            name = "divide_by_row"
+    elif kind in (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift):
+        name = "logic"
+    elif kind is ast.Pow:
+        name = "pow"
+    elif result_kind in INTEGER:
+        name = "integer" if result_kind == "int" else "integer64"
+    if result_kind == "double":
+        name = "double_divide" if name.startswith("divide") else "double"
+    absorbed = name == "float" and kind in (ast.Add, ast.Sub) and (left.product or right.product)
+    result = walker.apply(name, [left, right], 0.0 if absorbed or (name == "logic" and not axes) else count, tag=kind)
+    if name in ("integer", "integer64", "logic", "integer_divide") and result_kind in INTEGER:
+        return opaque(walker, (left, right), result)
+    result.kind, result.product = result_kind, kind is ast.Mult and name == "float"
+    return result
