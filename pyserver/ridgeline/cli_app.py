@@ -143,6 +143,23 @@ def analyze(
 
 
 @app.command()
+def compare(
+    before: Annotated[str, typer.Argument(help="A run, a trace or a saved profile.", metavar="BEFORE")],
+    after: Annotated[str, typer.Argument(help="The one to compare with it.", metavar="AFTER")],
+    fail_on: Annotated[
+        str | None,
+        typer.Option(help="Exit with 1 when AFTER is slower by more than this and the noise.", metavar="PCT"),
+    ] = None,
+    format: Format = "text",
+    output: Output = None,
+) -> None:
+    """What changed between two runs, told from noise."""
+    from ridgeline.cli_compare import run
+
+    raise typer.Exit(run(before, after, fail_on=fail_on, format=format, output=output))
+
+
+@app.command()
 def doctor(
     python: Python = None, cwd: Cwd = None, format: Format = "text", output: Output = None, run_dir: RunDir = None
 ) -> None:
