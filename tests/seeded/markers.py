@@ -1,6 +1,7 @@
 """Seeded programs: ordinary scripts with marks in comments, which are taken out before they run.
 
 ``# finds: CODE`` at the end of a line: that finding is expected on that line (``CODE CODE`` for two).
+``# may: CODE`` at the end of a line: that finding is right there too, but not asked for.
 ``# mend: TEXT`` on a line of its own: in the mended program TEXT replaces the line above it (several in a row: the first
 replaces it, the others follow).
 ``# options: …`` in the first lines: command-line options of ``ridgeline profile`` for it.
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FINDS = re.compile(r"\s*# finds: ([a-z0-9 -]+)$")
+MAY = re.compile(r"\s*# may: ([a-z0-9 -]+)$")
 MEND = re.compile(r"^(\s*)# mend: ?(.*)$")
 OPTIONS = re.compile(r"^# options: (.*)$")
 
@@ -29,16 +31,22 @@ class Seeded:
     expected: tuple[tuple[str, int], ...]
     """(finding code, line); empty for a clean program."""
     options: tuple[str, ...] = field(default=())
+    allowed: tuple[tuple[str, int], ...] = field(default=())
 
 
 def read(path: Path) -> Seeded:
     """One program. Raises ValueError for a mark that follows nothing."""
     expected: list[tuple[str, int]] = []
+    allowed: list[tuple[str, int]] = []
     faulty: list[str] = []
     mended: list[str] = []
     options: tuple[str, ...] = ()
     mends = False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        may = MAY.search(line)
+        if may is not None:
+            allowed += [(code, number) for code in may.group(1).split()]
+            line = line[: may.start()]
         mend, found, option = MEND.match(line), FINDS.search(line), OPTIONS.match(line)
         if mend is not None:
             if not faulty:
@@ -63,6 +71,7 @@ def read(path: Path) -> Seeded:
         mended="\n".join(mended) + "\n" if mends else None,
         expected=tuple(expected),
         options=options,
+        allowed=tuple(allowed),
     )
 
 

@@ -20,6 +20,8 @@ SHARE_PCT = 5.0
 step for handing over the batch (1.02 % in its ResNet-50 example with four workers, 39.6 % without)."""
 MAX_WORKERS = 16
 """More than this is rarely better than a cheaper ``__getitem__``."""
+MIN_WORKERS = 2
+"""One worker makes the next batch only while the step runs; a second hides what varies between batches."""
 SAMPLES = 64
 """Moments of the waits at which the loading thread's user statement is looked up."""
 
@@ -100,9 +102,9 @@ def _saving(
     the step cannot hide. k is no more than the cores there are, less one for the loop. With workers already there the
     load time is not known, and the wait is only known to be at most halved by doubling them."""
     cores = facts.sidecar.cpu.get("cores") if facts.sidecar is not None else None
-    limit = min(MAX_WORKERS, max(1, int(cores) - 1)) if isinstance(cores, int) else MAX_WORKERS
+    limit = min(MAX_WORKERS, max(MIN_WORKERS, int(cores) - 1)) if isinstance(cores, int) else MAX_WORKERS
     if workers == 0:
-        wanted = min(limit, max(1, math.ceil(1.25 * total / rest))) if rest > 0 else limit
+        wanted = min(limit, max(MIN_WORKERS, math.ceil(1.25 * total / rest))) if rest > 0 else limit
         return min(exposed_us, total - max(0.0, total / wanted - rest)), wanted
     return exposed_us / 2, None
 

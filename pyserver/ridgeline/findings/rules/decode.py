@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
@@ -16,17 +17,24 @@ SPEEDUP = 4.0
 """With a cache a step computes one token, not all of them; what remains is limited by reading the weights."""
 
 
+class _Growth(NamedTuple):
+    rows: list[int]
+    first: int
+    last: int
+    """Smallest and largest size seen."""
+
+
 def rule(facts: Facts) -> list[Candidate]:
     found = []
     for ops, cache in ((LINEAR, False), (CACHE, True)):
         growing = _growing(facts, ops)
-        if growing:
+        if growing is not None:
             found.append(_candidate(facts, growing, cache=cache))
             break
     return found
 
 
-def _growing(facts: Facts, names: tuple[str, ...]) -> list[int]:
+def _growing(facts: Facts, names: tuple[str, ...]) -> _Growth | None:
     """Ops of one statement and name whose input grows by one from call to call."""
     groups: dict[tuple[str, int, str], list[tuple[int, list[list[int]]]]] = defaultdict(list)
     for row in map(int, facts.ops_named(*names)):
@@ -34,32 +42,33 @@ def _growing(facts: Facts, names: tuple[str, ...]) -> list[int]:
         dims = [d for d in facts.dims_of(row) if d]
         if at is not None and dims:
             groups[at.file, at.line, facts.op_name(row)].append((row, dims))
-    best: list[int] = []
+    best = _Growth([], 0, 0)
     for entries in groups.values():
-        distinct = [entries[0]]
-        run = 0
-        for row, dims in entries[1:]:
-            if dims != distinct[-1][1]:
-                run = run + 1 if _one_longer(distinct[-1][1], dims) else 0
-                distinct.append((row, dims))
-            if run >= GROWTH - 1:
-                rows = [r for r, _ in entries]
-                best = rows if len(rows) > len(best) else best
-                break
-    return best
+        last, run, first, reached = entries[0][1], 0, 0, 0
+        for _, dims in entries[1:]:
+            if dims == last:
+                continue
+            size = _one_longer(last, dims)
+            run = run + 1 if size is not None else 0
+            if size is not None:
+                first, reached = first if run > 1 else size - 1, size
+            if run >= GROWTH - 1 and len(entries) >= len(best.rows):
+                best = _Growth([r for r, _ in entries], first, reached)
+            last = dims
+    return best if best.rows else None
 
 
-def _one_longer(before: list[list[int]], after: list[list[int]]) -> bool:
-    """Whether exactly one size of one input grew, by one."""
+def _one_longer(before: list[list[int]], after: list[list[int]]) -> int | None:
+    """The new size if exactly one size of one input grew, by one."""
     if [len(d) for d in before] != [len(d) for d in after]:
-        return False
-    changes = [b - a for x, y in zip(before, after) for a, b in zip(x, y) if a != b]
-    return changes == [1]
+        return None
+    changes = [(a, b) for x, y in zip(before, after) for a, b in zip(x, y) if a != b]
+    return changes[0][1] if len(changes) == 1 and changes[0][1] == changes[0][0] + 1 else None
 
 
-def _candidate(facts: Facts, rows: list[int], *, cache: bool) -> Candidate:
+def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
+    rows = growth.rows
     at = facts.line_of_op(facts.outermost(rows[0]))
-    sizes = [max((max(d) for d in facts.dims_of(r) if d), default=0) for r in (rows[0], rows[-1])]
     if cache:
         return Candidate(
             code="token-decode",
@@ -76,7 +85,7 @@ def _candidate(facts: Facts, rows: list[int], *, cache: bool) -> Candidate:
     return Candidate(
         code="token-decode",
         title="Every new token computes the whole text again",
-        fact=f"The input grows by one from call to call ({sizes[0]} … {sizes[1]}) and all of it is computed each time: "
+        fact=f"The input grows by one from call to call ({growth.first} … {growth.last}) and all of it is computed each time: "
         f"{words.time(facts.per_step(total))} {facts.per}.",
         advice="Keep keys and values of earlier tokens (a KV cache, allocated once) and feed only the new token.",
         at=at,
@@ -85,8 +94,8 @@ def _candidate(facts: Facts, rows: list[int], *, cache: bool) -> Candidate:
         claims=claims,
         general=True,
         evidence={
-            "first_length": sizes[0],
-            "last_length": sizes[1],
+            "first_length": growth.first,
+            "last_length": growth.last,
             "assumed_speedup": SPEEDUP,
             "threshold_calls": GROWTH,
         },

@@ -192,6 +192,8 @@ def _no_device_work(facts: Facts) -> list[Candidate]:
 
 
 def _kernel_variation(facts: Facts) -> list[Candidate]:
+    if facts.on_cpu:
+        return []  # whatever else runs on a CPU makes its times vary
     found = []
     for kernel in facts.document.kernels:
         if (

@@ -1,0 +1,22 @@
+"""Losses are kept in a list of floats."""
+import torch
+from torch import nn
+
+
+def main(steps: int = 60) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10))
+    opt = torch.optim.SGD(model.parameters(), lr=1e-2)
+    x, y = torch.randn(256, 256), torch.randint(10, (256,))
+    history = []
+    for _ in range(steps):
+        loss = nn.functional.cross_entropy(model(x), y)
+        history.append(float(loss))  # finds: hidden-sync
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+    print(history[-1])
+
+
+if __name__ == "__main__":
+    main()
