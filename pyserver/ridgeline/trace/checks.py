@@ -81,7 +81,7 @@ def usable_rows(tables: dict[str, Table], quality: Quality, longest_ns: float) -
             far = ~no_time & (np.abs(start - middle) > longest_ns)
             no_dur = ~(no_time | far) & ~np.isfinite(dur)
             negative = ~(no_time | far) & (dur < 0)
-            long = ~(no_time | far) & np.isfinite(dur) & (dur * 1000.0 > longest_ns)
+            long = ~(no_time | far) & np.isfinite(dur) & (dur > longest_ns / 1000.0)
         wrong["no-timestamp"] += int(no_time.sum())
         wrong["wrong-clock"] += int(far.sum())
         wrong["no-duration"] += int(no_dur.sum())
