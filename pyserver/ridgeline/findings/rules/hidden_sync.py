@@ -166,7 +166,10 @@ def _is_librarys(facts: Facts, op: int) -> bool:
 
 
 def _quote(text: str, fallback: str) -> str:
-    return f"`{text}`" if text and len(text) <= 80 else f"`{fallback}`"
+    """The statement without its comment; the operation where only the function is known."""
+    statement = text.split("  #", 1)[0].strip()
+    known = statement and len(statement) <= 80 and not statement.startswith(("def ", "async def ", "class "))
+    return f"`{statement}`" if known else f"`{fallback}`"
 
 
 def _advice(what: str, explicit: bool) -> str:
