@@ -55,8 +55,13 @@ BY_CAPABILITY: dict[tuple[int, int], Architecture] = {
 
 RAMP_US = 2.0
 """From launch to the last byte of an empty memory pipeline, on a cold cache: read off Nsight Compute on an H200."""
-COLD_US = 1.0
-"""What a short kernel loses when it finds nothing in cache (same source)."""
+COLD_US, WARM_US = 1.5, 20.0
+"""What the shortest kernel loses when it finds nothing in cache, and the duration from which none does (same source)."""
+COLD_OPERANDS_US = 1.0
+"""What a matrix product loses of the first tiles that it finds in cache within a step."""
+DRAINING, DRAINED = 0.8, 1.05
+"""Share of its time that streaming takes from which a kernel is taken to wait for its writes to drain in the step, and
+beyond which it cannot have streamed: its data came from cache."""
 DRAM_EFFICIENCY = 0.885
 """Share of the pins' rate that streaming kernels reach (4.25 of 4.8 TB/s on an H200; 0.9 on an A100)."""
 DIRTY_SHARE = 0.44

@@ -9,14 +9,31 @@ from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
-from ridgeline.roofline.types import itemsize
+from ridgeline.roofline.types import itemsize, rate_key
 
 VECTORIZED, UNROLLED, STRIDED, OTHER = 43.0, 60.0, 71.0, 80.0
 """Instructions a thread of ``vectorized_elementwise_kernel`` (four elements), ``unrolled_elementwise_kernel``, and the
 general ``elementwise_kernel`` that computes an offset an element; read off Nsight Compute on an H200."""
 REDUCE_THREAD, REDUCE_ELEMENT = 240.0, 4.0
-SECTOR = 64
-"""Bytes that memory delivers at least."""
+KINDS: dict[str, tuple[float, float]] = {
+    "vectorized_layer_norm_kernel": (220.0, 60.0),
+    "softmax_warp_forward": (10.0, 38.0),
+    "softmax_warp_backward": (10.0, 30.0),
+    "max_pool_forward_nchw": (40.0, 70.0),
+    "LayoutKernel": (10.0, 28.0),
+}
+"""Instructions a thread and an element of other kernels of PyTorch (same source)."""
+REDUCTIONS = {
+    "std": 40.0,
+    "var": 40.0,
+    "max": 36.0,
+    "min": 36.0,
+    "argmax": 36.0,
+    "argmin": 36.0,
+    "norm": 3.0,
+    "linalg_vector_norm": 3.0,
+}
+"""Instructions an element that such a reduction needs beyond an addition."""
 FUNCTIONS: dict[str, dict[str, float]] = {
     "gelu": {"erf": 1, "float": 4}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
     "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 1}, "exp": {"exp": 1}, "log": {"log": 1},
@@ -74,19 +91,34 @@ def demand(kernel: KernelInput) -> Demand | None:
         return None
     lowered = symbol.lower()
     read, write, upper = moved(name, found, kernel)
-    fetched = read
+    fetched = read + sum(t.fetched_bytes - t.distinct_bytes for t in found) if read and not upper else read
     threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
     elements = float(max(t.elements for t in found))
+    if upper:  # gathers and scatters work on the rows, not on the table
+        elements = write / found[0].itemsize if write else threads
+    if "vectorized_gather_kernel" in symbol:  # a block gathers a row, or up to 16 bytes a thread of it
+        row = math.prod(found[0].shape[1:]) * found[0].itemsize
+        write = float(math.prod(kernel.grid or (1,)) * row)
+        read = min(write, float(found[0].distinct_bytes))
+        fetched, elements, upper = read, write / found[0].itemsize, True
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
     if any(mark in lowered for mark in ORDERS):
         result.issued = threads / 32 * OTHER
         result.modelled = False
         return result
     result.issued = threads / 32 * per_thread(lowered, elements, threads)
+    for mark, (thread, element) in KINDS.items():
+        if mark in symbol:
+            result.issued = threads / 32 * thread + elements / 32 * element
+            result.top = f"the instructions of {name}"
+            break
     if "reduce_kernel" in symbol:
         result.write = reduced_bytes(found, threads, kernel)
+        result.issued += elements / 32 * REDUCTIONS.get(name, 0.0)
+        if name in ("sum", "prod", "nansum") and found[0].itemsize < 8 and rate_key(found[0].type) in (None, "int8"):
+            result.read = result.fetched = elements * 8  # whole numbers are summed as a 64-bit copy
     extra(result, name, elements, found)
-    if name in NORMS:
+    if name in NORMS and not any(mark in symbol for mark in KINDS) and "elementwise" not in symbol:
         result.issued = max(result.issued, elements / 32 * NORM_ISSUE)
         result.top = "statistics and conversions of the normalisation"
     return result

@@ -4,6 +4,7 @@ section 4.1). Which unit binds depends on the kernel's softmax code, head size a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ridgeline.roofline.demand import Demand
@@ -15,8 +16,14 @@ from ridgeline.roofline.types import rate_key
 PRODUCTS = ("flash", "fmha", "sdpa", "attention", "mha_")
 HELPERS = ("convert_dq", "compute_dot_do_o", "lean", "convert", "dot_do_o", "preprocess", "combine")
 BACKWARD_FACTOR = 2.5
-FORWARD_ISSUE, BACKWARD_ISSUE = 18.0, 41.0
-"""Warp instructions for 32 scores (softmax, scaling, masking): read off Nsight Compute on an H200."""
+OLD_ISSUE = {False: 18.0, True: 41.0}
+ISSUE = {False: 10.6, True: 22.0}
+BIAS_ISSUE = 7.2
+"""Warp instructions for 32 scores, forward and backward: softmax, scaling, masking; with older instructions; what an added
+bias costs. Read off Nsight Compute on an H200."""
+SHARED = {False: 1.6, True: 8.2}
+BIAS_SHARED = 4.6
+"""Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, and the bias (same source)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,18 +100,30 @@ def causal_of(kernel: KernelInput) -> bool:
 
 
 def demand(kernel: KernelInput, work: Attention) -> Demand:
-    """The main kernel's bytes, FLOPs and instructions; a helper's bytes. ``modelled`` is False for kernels that keep
-    partial results elsewhere."""
+    """The main kernel's bytes, FLOPs and instructions; a helper's bytes. ``modelled`` is False for kernels of generations
+    whose softmax code was not measured."""
     symbol = kernel.symbol.lower()
     if any(mark in symbol for mark in HELPERS) or not any(mark in symbol for mark in PRODUCTS):
         size = float(work.batch * work.heads * work.queries * work.width * work.itemsize)
-        return Demand(read=2 * size, write=size, flops=0.0, issued=0.0, guessed=True)
+        programs = math.prod(kernel.grid or (1,)) * -(-math.prod(kernel.block or (1,)) // 32)
+        return Demand(read=2 * size, write=size, flops=0.0, issued=min(programs * 80.0, size / 2), guessed=True)
     result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
     result.tensor_flops = work.flops
-    old = bool(OLD_INSTRUCTIONS.search(kernel.symbol)) or "fmha_cutlass" in symbol or "flash_" in symbol
-    result.tensor_rate = OLD_RATE if old else 1.0
-    result.issued = work.scores / 32 * (BACKWARD_ISSUE if work.backward else FORWARD_ISSUE)
-    result.shared_per_tensor = 1.0
-    result.modelled = False
+    result.cold = False
+    result.guessed = True
     result.top = "softmax between the two products"
+    if work.queries == 1:  # decoding: keys and values are what moves
+        result.issued = 0.0
+        return result
+    hopper = "wgmma" in symbol or "sm90" in symbol
+    rows = work.scores / 32
+    if not hopper:
+        old = bool(OLD_INSTRUCTIONS.search(kernel.symbol)) or "fmha_cutlass" in symbol or "flash_" in symbol
+        result.tensor_rate = OLD_RATE if old else 1.0
+        result.issued = rows * OLD_ISSUE[work.backward]
+        result.modelled = False
+        return result
+    biased = work.bias_bytes > 0
+    result.issued = rows * (ISSUE[work.backward] + (BIAS_ISSUE if biased else 0.0))
+    result.shared_clocks = 4 * rows * (SHARED[work.backward] * work.width / 64 + (BIAS_SHARED if biased else 0.0))
     return result

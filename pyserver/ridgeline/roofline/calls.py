@@ -222,7 +222,7 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     )
     if kind in INTEGER and name == "load":
         walker.fresh += 1
-        result.terms = {Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, {}, True): 1}
+        result.terms = {Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, dict(result.hold), True): 1}
     return result
 
 

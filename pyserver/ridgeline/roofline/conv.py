@@ -40,6 +40,8 @@ LAYOUT = (
     "convertTensor".lower(),
     "pad",
 )
+LAYOUT_TILE, LAYOUT_ISSUE = 1024, 28.0
+"""Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
 DEPTHWISE_ISSUE = 4.0
 """Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
 
@@ -168,9 +170,8 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
 
 
 def layout_change(kernel: KernelInput, sizes: tuple[int, int, int]) -> Demand:
-    """Moves one tensor of the convolution: the largest that the grid can cover (each block moves at most 4 KiB a warp)."""
-    blocks = math.prod(kernel.grid or (1,))
-    threads = math.prod(kernel.block or (256,))
-    room = blocks * threads * 64
-    moved = float(max((s for s in sizes if s <= room), default=min(sizes)))
-    return Demand(read=moved, write=moved, flops=0.0, issued=blocks * threads / 32 * 71, guessed=True)
+    """Moves one tensor of the convolution, a tile of 32 by 32 elements a block."""
+    itemsize = 2 if any(mark in kernel.symbol for mark in ("__half", "bfloat16", "BFloat16")) else 4
+    elements = float(math.prod(kernel.grid or (1,)) * LAYOUT_TILE)
+    moved = min(elements * itemsize, float(max(sizes)))
+    return Demand(read=moved, write=moved, flops=0.0, issued=elements / 32 * LAYOUT_ISSUE, guessed=True)

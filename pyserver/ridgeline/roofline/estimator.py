@@ -23,6 +23,10 @@ def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = No
     wave = waves_of(kernel, device)
     if demand is None:
         return without_demand(kernel, device, wave)
+    if not plausible(demand, device, kernel.duration_us):
+        if not demand.upper_bound:
+            return without_demand(kernel, device, wave)
+        limit_to_time(demand, device, kernel.duration_us)
     busy = usage(demand, device, kernel.duration_us, cold_us)
     return judged(kernel, device, demand, analysis, busy, wave)
 
@@ -34,6 +38,28 @@ def without_demand(kernel: KernelInput, device: DeviceSpec, wave: float | None) 
     return Estimate(
         reason="neither source nor shapes of this kernel were recorded: its bound is not known.", waves=wave
     )
+
+
+def most_bytes(device: DeviceSpec, duration_us: float) -> float | None:
+    """Bytes that can move in the time: what the pins carry, and what the cache held before and holds after."""
+    pins = device.properties.get("pin_gb_s") or device.bandwidth_gb_s
+    return pins * 1e3 * duration_us * verdict.IMPOSSIBLE_PCT / 100 + 2 * (device.l2_bytes or 0) if pins else None
+
+
+def plausible(demand: Demand, device: DeviceSpec, duration_us: float) -> bool:
+    limit = most_bytes(device, duration_us)
+    return limit is None or (demand.fetched or 0.0) + (demand.write or 0.0) <= limit
+
+
+def limit_to_time(demand: Demand, device: DeviceSpec, duration_us: float) -> None:
+    """Loaded indices touch less than they could: not more than the time allows."""
+    limit = most_bytes(device, duration_us) or 0.0
+    scale = limit / ((demand.fetched or 0.0) + (demand.write or 0.0))
+    for name in ("read", "write", "fetched", "cache_read", "cache_write"):
+        value = getattr(demand, name)
+        if value is not None:
+            setattr(demand, name, value * scale)
+    demand.guessed = True
 
 
 def rates(
@@ -93,7 +119,7 @@ def judged(
             if busy
             else "the device's size or this kernel's bytes are not known."
         )
-    elif max(busy.memory_pct, busy.compute_pct) > verdict.IMPOSSIBLE_PCT and not tiny:
+    elif max(busy.memory_pct, busy.compute_pct) > verdict.UNMODELLED_PCT and not tiny:
         reason = "the estimate exceeds what the device can do: not modelled."
     else:
         memory_pct, compute_pct = min(100.0, busy.memory_pct), min(100.0, busy.compute_pct)

@@ -225,7 +225,8 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
     terms, offset = known
     text = "+".join(f"{c}*{a.name}" for a, c in sorted(terms.items(), key=lambda t: t[0].name)) + f"+{offset}"
     name = f"({text}){'%' if modulo else '//'}{divisor}"
-    cost = wide * wide if not power else wide
+    negative = modulo and (known[1] != 0 or any(c < 0 for c in terms.values()))  # the sign has to be looked after
+    cost = wide * wide * (3.0 if negative and power else 1.0) if not power or negative else wide
     result = walker.apply(
         "index_shift" if power else "index_divide", [left], cost if axes else 0.0, name, (modulo, divisor)
     )
@@ -257,7 +258,14 @@ def opaque(walker: Walker, values: Sequence[Value], result: Value) -> Value:
     tally = walker.tally
     extent = math.prod(tally.extent.get(a, tally.tile.get(a, 1)) for a in result.axes)
     indirect = any(a.indirect for a in atoms) or not atoms
-    atom = Atom(f"?{walker.fresh}", max(1, min(count, extent) if atoms else extent), result.axes, {}, {}, indirect)
+    atom = Atom(
+        f"?{walker.fresh}",
+        max(1, min(count, extent) if atoms else extent),
+        result.axes,
+        {},
+        dict(result.hold),
+        indirect,
+    )
     result.kind, result.terms, result.offset = "long" if any(v.kind == "long" for v in values) else "int", {atom: 1}, 0
     return result
 

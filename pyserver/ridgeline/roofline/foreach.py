@@ -16,6 +16,7 @@ FILL = 0.86
 """How full chunks are on average where the shapes were not recorded."""
 FUNCTOR = re.compile(r"(\w*(?:Functor|Functor_\w+|Op))<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d+), *(\d+), *(\d+)")
 FUSED = re.compile(r"Fused(\w+?)MathFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d+)")
+COPY = re.compile(r"CopyFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *([\w:]+(?: \w+)?)")
 FIRST_TYPE = re.compile(r"Functor<\s*([\w:]+)")
 BASE_ISSUE, ISSUE_A_LIST, ISSUE_NARROW = 2.5, 1.3, 1.5
 """Instructions an element: the loop and the arithmetic; a list read or written; its conversion from half precision."""
@@ -42,6 +43,10 @@ def demand(kernel: KernelInput) -> Demand | None:
         elements = min(room, float(sum(math.prod(s) for s in known[0])))
     size = itemsize(element) or 4
     read, write = elements * size * read_lists, elements * size * written_lists
+    copied = COPY.search(symbol)
+    if copied:
+        written_size, read_size = itemsize(copied.group(1)) or 4, itemsize(copied.group(2)) or 4
+        read, write = elements * read_size, elements * written_size
     issue = BASE_ISSUE + ISSUE_A_LIST * (read_lists + written_lists)
     if "sqrt" in symbol.lower() or "sqrt" in name or "addcdiv" in name or "_div" in name:
         issue += ROOT_ISSUE

@@ -132,6 +132,8 @@ def is_simt(symbol: str, kind: str) -> bool:
     if rate_key(kind) not in ("fp32", "fp64"):
         return False
     lowered = symbol.lower()
+    if rate_key(kind) == "fp64":  # since A100 the matrix units take doubles
+        return not any(mark in lowered for mark in ("884", "f64f64", "tensorop_d", "nvjet", "d16816"))
     return not any(mark in lowered for mark in ("tf32", "nvjet", "s1688", "884", "s16816", "tensorop_s"))
 
 

@@ -19,7 +19,7 @@ VECTOR_BYTES = 16
 WARP = 32
 
 COST: dict[str, float] = {
-    "float": 1.05,  # a product that feeds a sum is one instruction with it
+    "float": 1.0,  # a product that feeds a sum is one instruction with it
     "compare": 1.0,
     "index_compare": 1.0,
     "where": 1.0,
@@ -82,7 +82,7 @@ ALU: dict[str, float] = {
 }  # fmt: skip
 """Share of an operation's instructions that the integer and comparison unit executes, at half the schedulers' rate."""
 ALU_ELSE = 0.2
-HEAVY: dict[str, float] = {"philox": 0.64, "index_divide": 0.25, "integer_divide": 0.4}
+HEAVY: dict[str, float] = {"philox": 0.75, "index_divide": 0.25, "integer_divide": 0.4}
 """Share that needs the half of the multiply unit that does wide integer products, counting those double."""
 SPECIAL: dict[str, float] = {
     "exp": 1, "exp2": 1, "erf": 1, "divide": 1, "reciprocal": 1, "log": 1, "log1p": 1, "rsqrt": 1, "sqrt": 1, "sigmoid": 2, "tanh": 2,

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 from ridgeline.profile import BoundResource
 from ridgeline.roofline.architecture import (
+    COLD_OPERANDS_US,
     COLD_US,
     DIRTY_SHARE,
+    DRAINED,
+    DRAINING,
     DRAM_EFFICIENCY,
     LONG_US,
     RAMP_US,
     TENSOR_CLOCK_LONG,
     TENSOR_CLOCK_SHORT,
+    WARM_US,
     Architecture,
     architecture,
 )
@@ -65,12 +69,29 @@ def streaming_rate(device: DeviceSpec) -> float | None:
 
 
 def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
+    """Microseconds that Nsight Compute would see: alone, on a cold cache.
+
+    Not less than the memory pipeline needs. A short kernel loses the cache that its predecessor had filled; one that
+    streams all the time gains, because nothing of what was written before has to drain first (taken as half of what its
+    own last writes save).
+    """
     rate = streaming_rate(device)
-    moved = (demand.fetched or 0.0) + written_back(demand, device)
-    streaming = RAMP_US + moved / rate if rate else 0.0
+    if not rate:
+        return duration_us
+    last = (demand.write or 0.0) - written_back(demand, device)
+    moved = (demand.fetched or 0.0) + (demand.write or 0.0)
+    streaming = RAMP_US + (moved - last) / rate
+    time = duration_us
+    if (
+        demand.cold
+        and duration_us > WARM_US
+        and DRAINING * duration_us < RAMP_US + moved / rate < DRAINED * duration_us
+    ):
+        time -= 0.5 * last / rate
     if not demand.cold:
-        return max(0.97 * duration_us, RAMP_US)
-    return max(streaming, duration_us + COLD_US)
+        return max(streaming, 0.98 * duration_us)
+    late = COLD_US * max(0.0, 1.0 - duration_us / WARM_US)
+    return max(streaming, time + (max(late, COLD_OPERANDS_US) if demand.tensor_flops else late))
 
 
 def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float | None = None) -> Usage | None:

@@ -32,4 +32,4 @@ def demand_of(kernel: KernelInput) -> tuple[Demand | None, Analysis | None]:
 
 def is_helper(symbol: str) -> bool:
     """Kernels under a product's op that do not multiply: copies, casts, fills."""
-    return any(mark in symbol for mark in ("elementwise_kernel", "CatArray", "fill", "reduce_kernel<"))
+    return any(mark in symbol for mark in ("elementwise_kernel", "CatArray", "::reduce_kernel<"))

@@ -124,6 +124,14 @@ class Access:
         length = math.gcd(*periods) if periods else 0
         return max(1, min(most, length & -length)) if length else 1
 
+    def overlap(self) -> float:
+        """How often an element is touched because windows overlap: what lies in the first-level cache already."""
+        counts = math.prod(max(1, a.count) for a, c in self.terms.items() if c)
+        if self.iterations is not None:
+            counts = min(counts, self.iterations)
+        low, high = self.span()
+        return max(1.0, counts / (high - low + 1)) if not self.indirect else 1.0
+
     def burst(self) -> int:
         """Elements that lie together: how far the atoms' ranges fill memory without a gap."""
         filled = 1
@@ -149,7 +157,7 @@ class Access:
         for atom, coefficient in self.terms.items():
             if axis not in atom.axes:
                 continue
-            if atom.indirect:
+            if atom.indirect and atom.periods.get(axis, 1) <= 1:
                 return None
             total += coefficient * atom.steps.get(axis, 0)
         return total

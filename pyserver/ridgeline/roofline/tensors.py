@@ -10,6 +10,9 @@ from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.source import distinct_elements
 from ridgeline.roofline.types import itemsize
 
+BURST = 64
+"""Bytes that memory delivers at least."""
+
 
 @dataclass(slots=True, frozen=True)
 class Tensor:
@@ -28,6 +31,13 @@ class Tensor:
     def distinct_bytes(self) -> int:
         """Bytes at different addresses: expanded dimensions count once."""
         return distinct_elements(self.shape, self.strides) * self.itemsize
+
+    @property
+    def fetched_bytes(self) -> float:
+        """Bytes that memory delivers for them, in bursts: more where even the closest elements lie apart."""
+        steps = [s for s, n in zip(self.strides or (), self.shape) if n > 1 and s > 0]
+        apart = min(steps, default=1)
+        return self.distinct_bytes * min(max(1.0, BURST / self.itemsize), float(max(1, apart)))
 
     @property
     def bytes(self) -> int:

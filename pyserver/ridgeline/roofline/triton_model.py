@@ -195,23 +195,48 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float
 
 def cached_traffic(analysis: Analysis, programs: int) -> tuple[float, float]:
     """Bytes between the cores and the second-level cache: every program fetches its own tile; rows shorter than a cache
-    line are fetched with what lies beside them."""
+    line are fetched with what lies beside them; what overlaps within a program is fetched once."""
     tally, layout = analysis.tally, analysis.layout
     wide = {a for a, n in tally.extent.items() if n > 1}
-    read = write = 0.0
+    write = 0.0
+    reads: dict[object, list[float]] = defaultdict(list)
     for access in tally.accesses:
         tile = math.prod(min(tally.tile.get(a, 1), tally.extent.get(a, 1 << 62)) for a in access.axes)
         moved = float(programs * tile * access.trips * access.size)
-        everything = bool(wide) and wide <= access.axes
-        if everything:
+        if wide and wide <= access.axes:
             moved = min(moved, math.prod(tally.extent[a] for a in wide) * float(access.size))
         if access.store:
             write += moved
             continue
-        still = math.prod(access.hold(a, tally.tile.get(a, 1)) for a in access.axes)
-        rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) * access.size for a in access.axes]
-        read += moved / still * min(MOST_WASTE, max(1.0, CACHE_LINE / max([*rows, access.size])))
+        waste = 1.0
+        lost = any(a.name.startswith("?") and not a.periods for a in access.terms) or not access.known
+        if not lost:
+            still = math.prod(access.hold(a, tally.tile.get(a, 1)) for a in access.axes)
+            rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) * access.size for a in access.axes]
+            waste = min(MOST_WASTE, max(1.0, CACHE_LINE / max([*rows, access.size]))) / still
+            waste /= access.overlap()
+        key = (
+            (access.pointer, tuple(sorted((a.name, c) for a, c in access.terms.items())))
+            if access.known
+            else access.pointer
+        )
+        reads[key].append(moved * waste)
+    # windows that differ in their offset alone lie in each other's lines where they are wasteful
+    read = sum(
+        max(max(group), min(sum(group), sum(group) / CACHE_LINE * layout_bytes(analysis))) for group in reads.values()
+    )
     return read, write
+
+
+def layout_bytes(analysis: Analysis) -> float:
+    """Bytes of a line that a warp's access uses along the fast axis: all of it where accesses are contiguous."""
+    layout = analysis.layout
+    runs = [
+        min(a.run(layout.fast, layout.whole(layout.fast)) * a.size, CACHE_LINE)
+        for a in analysis.tally.accesses
+        if not a.store and a.known
+    ]
+    return float(min(runs, default=CACHE_LINE))
 
 
 def demand(kernel: KernelInput, analysis: Analysis) -> Demand:

@@ -16,6 +16,9 @@ TINY_US = 4.0
 """No kernel shorter than this came near either limit in the study; an estimate must exceed the limit by ``TINY_MARGIN``."""
 TINY_MARGIN = 10.0
 IMPOSSIBLE_PCT = 105.0
+"""Of a rate that was reached: the timing, the bytes or the FLOPs must be wrong."""
+UNMODELLED_PCT = 125.0
+"""Of a predicted busy time: the model does not describe the kernel. Between 100 and this it is shown as 100."""
 LOW_OCCUPANCY = 0.4
 TAIL_LOSS = 1.25
 
