@@ -45,9 +45,8 @@ def actions(server: RidgelineServer, params: types.CodeActionParams) -> list[typ
 def _of_row(server: RidgelineServer, view: View, row: Row) -> list[types.CodeAction]:
     words = title(view, row)
     verb = "Go to the source" if row.kind == "place" else "Show the kernels"
-    found = [
-        types.CodeAction(title=f"{verb}: {words}", kind=PROFILE_KIND, command=command_for(server, view, row, words))
-    ]
+    command = types.Command(**command_for(server, view, row, words))
+    found = [types.CodeAction(title=f"{verb}: {words}", kind=PROFILE_KIND, command=command)]
     if server.trusted and view.generated and row.kind == "place":
         argument = {"uri": view.document.uri, "kernel": row.data["kernels"][0]}
         found.append(_action("Benchmark this kernel", PROFILE_KIND, protocol.COMMAND_BENCHMARK, argument))

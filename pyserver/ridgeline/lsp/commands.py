@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException
 from ridgeline.lsp import protocol
 from ridgeline.lsp.navigation import targets_of
 from ridgeline.lsp.profiling import profile
-from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.server import Plain, RidgelineServer
 
 Json = protocol.Json
 MAX_RUNS = 20
@@ -132,8 +132,8 @@ def register(server: RidgelineServer) -> None:
         return await profile(ls, params)
 
     @server.feature(protocol.RUNS)
-    def on_runs(ls: RidgelineServer, params: Json) -> list[Any]:
-        return runs(ls, params)
+    def on_runs(ls: RidgelineServer, params: Json) -> Plain:
+        return Plain(runs(ls, params))
 
     @server.command(protocol.COMMAND_PROFILE)
     async def command_profile(ls: RidgelineServer, *arguments: Any) -> Json:

@@ -67,7 +67,7 @@ class Sender(Listener):
 
     def _send(self, uri: str, payload: protocol.Annotations) -> None:
         self.sent[uri] = [(line["bucket"], line["stale"]) for line in payload["lines"]]
-        self.server.protocol.notify(protocol.ANNOTATIONS, payload)
+        self.server.tell(protocol.ANNOTATIONS, payload)
 
 
 def register(server: RidgelineServer) -> None:

@@ -9,7 +9,7 @@ from lsprotocol import types
 from ridgeline.lsp import protocol, wording
 from ridgeline.lsp.navigation import targets_of
 from ridgeline.lsp.places import plain
-from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.server import Plain, RidgelineServer
 from ridgeline.lsp.settings import AnnotationSettings
 from ridgeline.lsp.views import Row, View
 
@@ -75,41 +75,36 @@ def _origin(kernels: Iterable[wording.Json]) -> str:
     return f"from {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
-def lenses(server: RidgelineServer, uri: str) -> list[types.CodeLens]:
+def lenses(server: RidgelineServer, uri: str) -> list[protocol.Json]:
+    """Code lenses as JSON: a file may have two hundred, and they are asked for after every edit."""
     view = server.view(uri)
     if view is None or not server.settings.annotations.lenses:
         return []
     found = []
     for row in chosen_rows(view, server.settings.annotations):
-        at = types.Position(line=row.line, character=0)
-        found.append(
-            types.CodeLens(
-                range=types.Range(start=at, end=at),
-                command=command_for(server, view, row, title(view, row)),
-            )
-        )
+        at = {"line": row.line, "character": 0}
+        words = title(view, row)
+        found.append({"range": {"start": at, "end": at}, "command": command_for(server, view, row, words)})
     return found
 
 
-def command_for(server: RidgelineServer, view: View, row: Row, words: str) -> types.Command:
+def command_for(server: RidgelineServer, view: View, row: Row, words: str) -> protocol.Json:
     """What a click on a row does: to the generated code of a user's line, to the user's line of generated code."""
     uri = view.document.uri
+    argument: protocol.Json
     if protocol.CLIENT_GO_TO in server.wishes.commands:
-        locations = targets_of(server, view, row)
         argument = {
             "uri": uri,
             "position": {"line": row.line, "character": 0},
-            "locations": [plain(location) for location in locations],
+            "locations": [plain(location) for location in targets_of(server, view, row)],
             "title": words,
         }
-        return types.Command(title=words, command=protocol.CLIENT_GO_TO, arguments=[argument])
-    what = "source" if row.kind == "place" else "kernels"
-    return types.Command(
-        title=words, command=protocol.COMMAND_SHOW, arguments=[{"uri": uri, "line": row.line, "what": what}]
-    )
+        return {"title": words, "command": protocol.CLIENT_GO_TO, "arguments": [argument]}
+    argument = {"uri": uri, "line": row.line, "what": "source" if row.kind == "place" else "kernels"}
+    return {"title": words, "command": protocol.COMMAND_SHOW, "arguments": [argument]}
 
 
 def register(server: RidgelineServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
-    def code_lens(ls: RidgelineServer, params: types.CodeLensParams) -> list[types.CodeLens]:
-        return lenses(ls, params.text_document.uri)
+    def code_lens(ls: RidgelineServer, params: types.CodeLensParams) -> Plain:
+        return Plain(lenses(ls, params.text_document.uri))

@@ -168,14 +168,14 @@ class Reporter:
 
     def report(self, progress: protocol.Progress) -> None:
         self._last = progress
-        self.server.protocol.notify(protocol.PROGRESS, progress)
+        self.server.tell(protocol.PROGRESS, progress)
         if self._begun and self.token is not None:
             report = types.WorkDoneProgressReport(message=progress["message"], percentage=progress["percentage"])
             self.server.work_done_progress.report(self.token, report)
 
     def output(self, run: str, stream: str, text: str) -> None:
         if self.server.wishes.output:
-            self.server.protocol.notify(protocol.OUTPUT, {"run": run, "stream": stream, "text": text})
+            self.server.tell(protocol.OUTPUT, {"run": run, "stream": stream, "text": text})
         else:
             self.server.window_log_message(
                 types.LogMessageParams(type=types.MessageType.Log, message=text.rstrip("\n"))
@@ -194,7 +194,7 @@ class Reporter:
             "elapsedSeconds": last["elapsedSeconds"] if last else 0.0,
             "percentage": None,
         }
-        self.server.protocol.notify(protocol.PROGRESS, final)
+        self.server.tell(protocol.PROGRESS, final)
         if self._begun and self.token is not None:
             self.server.work_done_progress.end(self.token, types.WorkDoneProgressEnd(message=message))
             self.server.work_done_progress.tokens.pop(self.token, None)

@@ -53,6 +53,21 @@ class Protocol(LanguageServerProtocol):
             return JsonRPCRequestMessage(id=data["id"], method=method, jsonrpc=data["jsonrpc"], params=params)
         return JsonRPCNotification(method=method, jsonrpc=data["jsonrpc"], params=params)
 
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        """Plain JSON goes out as it is: converting two hundred lenses through attrs classes would take longer than all else."""
+        if error is None and isinstance(result, (dict, Plain)):
+            self._send_data({"id": msg_id, "jsonrpc": self.VERSION, "result": result})
+        else:
+            super()._send_response(msg_id, result, error)
+
+    def tell(self, method: str, params: protocol.Json) -> None:
+        """A notification of our own, as plain JSON."""
+        self._send_data({"jsonrpc": self.VERSION, "method": method, "params": params})
+
+
+class Plain(list[Any]):
+    """A result that is JSON already."""
+
 
 @dataclass(slots=True)
 class ClientWishes:
@@ -111,6 +126,7 @@ class RidgelineServer(LanguageServer):
 
     def __init__(self) -> None:
         super().__init__("ridgeline", __version__, protocol_cls=Protocol, max_workers=2)
+        self.protocol: Protocol
         self.wishes = ClientWishes()
         self.can = Capabilities()
         self.trusted = True
@@ -212,7 +228,7 @@ class RidgelineServer(LanguageServer):
         if self.can.hint_refresh:
             self.workspace_inlay_hint_refresh(None)
         params = {"reason": reason, "run": run.wire() if run else None, "uris": sorted(changed)}
-        self.protocol.notify(protocol.PROFILE_CHANGED, params)
+        self.tell(protocol.PROFILE_CHANGED, params)
 
     def show_all_again(self, reason: protocol.Reason, run: ShownRun | None) -> None:
         self.library.forget()
@@ -239,6 +255,10 @@ class RidgelineServer(LanguageServer):
             return
         run = self.library.load(info) if info is not None else None
         self.show_all_again("found", run)
+
+    def tell(self, method: str, params: Any) -> None:
+        """Sends a notification of our own (names and shapes in :mod:`ridgeline.lsp.protocol`)."""
+        self.protocol.tell(method, params)
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
         """A task that is not lost, and whose failure is logged."""

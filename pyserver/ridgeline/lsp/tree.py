@@ -151,7 +151,7 @@ class Sender(Listener):
         run = self.server.library.newest()
         if reason != "restored" or (run.id if run else None) != self.sent:
             self.sent = run.id if run else None
-            self.server.protocol.notify(protocol.TREE, tree(self.server))
+            self.server.tell(protocol.TREE, tree(self.server))
 
 
 def register(server: RidgelineServer) -> None:
