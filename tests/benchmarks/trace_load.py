@@ -41,28 +41,28 @@ UNIT = """  {{
     "ph": "X", "cat": "cpu_op", "name": "{op}", "pid": 455, "tid": 498,
     "ts": {t0:.3f}, "dur": 40.125,
     "args": {{
-      "External id": {e},"Record function id": 0, "Concrete Inputs": ["", ""], "Input type": ["c10::BFloat16", "c10::BFloat16"], "Input Strides": [[4096, 1], [1, 4096]], "Input Dims": [[2048, {dim}], [{dim}, 4096]], "Ev Idx": {e}
+      "External id": {e},"Record function id": 0, "Input type": ["c10::BFloat16", "c10::BFloat16"], "Input Dims": [[2048, {dim}], [{dim}, 4096]], "Ev Idx": {e}
     }}
   }},
   {{
-    "ph": "X", "cat": "python_function", "name": "/home/user/project/models/blocks/encoder.py({line}): forward", "pid": 455, "tid": 498,
+    "ph": "X", "cat": "python_function", "name": "/home/user/project/encoder.py({line}): forward", "pid": 455, "tid": 498,
     "ts": {f0:.3f}, "dur": 52.750,
     "args": {{
-      "Python parent id": {p0}, "Python id": {p1}, "Ev Idx": {e}
+      "Python parent id": {p0}, "Python id": {p1}
     }}
   }},
   {{
     "ph": "X", "cat": "python_function", "name": "torch/nn/modules/module.py(1775): _call_impl", "pid": 455, "tid": 498,
     "ts": {f1:.3f}, "dur": 50.500,
     "args": {{
-      "Python parent id": {p1}, "Python id": {p2}, "Python module id": {m}, "Ev Idx": {e}
+      "Python parent id": {p1}, "Python id": {p2}
     }}
   }},
   {{
-    "ph": "X", "cat": "python_function", "name": "<built-in method {op} of type object at 0x7f35a1f9fd80>", "pid": 455, "tid": 498,
+    "ph": "X", "cat": "python_function", "name": "<built-in method {op} of type object at 0x7f>", "pid": 455, "tid": 498,
     "ts": {f2:.3f}, "dur": 45.250,
     "args": {{
-      "Python parent id": {p2}, "Python id": {p3}, "Ev Idx": {e}
+      "Python parent id": {p2}, "Python id": {p3}
     }}
   }},
   {{
@@ -80,7 +80,7 @@ UNIT = """  {{
     "ph": "X", "cat": "kernel", "name": "{kernel}", "pid": 0, "tid": {stream},
     "ts": {k0:.3f}, "dur": {d:.3f},
     "args": {{
-      "External id": {e}, "queued": 0, "device": 0, "context": 1, "stream": {stream}, "correlation": {c}, "registers per thread": 32, "shared memory": 0, "blocks per SM": 7.757576, "warps per SM": 31.030304, "grid": [{grid}, 1, 1], "block": [128, 1, 1], "est. achieved occupancy %": 48
+      "External id": {e}, "device": 0, "stream": {stream}, "correlation": {c}, "registers per thread": 32, "shared memory": 0, "warps per SM": 31.030304, "grid": [{grid}, 1, 1], "block": [128, 1, 1], "est. achieved occupancy %": 48
     }}
   }},
   {{
@@ -100,8 +100,7 @@ def make_trace(path: Path, megabytes: int) -> int:
     rng = random.Random(7)
     ops = [f"aten::op_{number}" for number in range(60)]
     kernels = [
-        f"void at::native::vectorized_elementwise_kernel<4, at::native::Functor_{number}<c10::BFloat16>,"
-        f" std::array<char*, {number % 4}ul> >(int, at::native::Functor_{number}<c10::BFloat16>)"
+        f"void at::native::vectorized_elementwise_kernel<4, at::native::Functor_{number}<c10::BFloat16> >(int)"
         for number in range(80)
     ]
     now, units, written = 5098348851720.194, 0, 0
@@ -113,7 +112,7 @@ def make_trace(path: Path, megabytes: int) -> int:
             text = UNIT.format(
                 op=rng.choice(ops), t0=now + 6, e=number + 1, dim=rng.choice((1024, 2048, 4096)), line=10 + number % 40,
                 f0=now, f1=now + 1, f2=now + 3, p0=0, p1=3 * number + 1, p2=3 * number + 2, p3=3 * number + 3,
-                m=number % 200, l0=now + 20, c=number + 10, kernel=rng.choice(kernels), stream=7 + 6 * (number % 5 == 0),
+                l0=now + 20, c=number + 10, kernel=rng.choice(kernels), stream=7 + 6 * (number % 5 == 0),
                 k0=now + 33.5, d=rng.uniform(2.0, 60.0), grid=rng.choice((128, 256, 1024)),
             )  # fmt: skip
             file.write(text if not units else ",\n" + text)
@@ -164,7 +163,8 @@ from hta.trace_analysis import TraceAnalysis
 analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir=os.path.dirname(sys.argv[1]))
 idle = analysis.get_temporal_breakdown(visualize=False)
 kinds, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000)
-print(float(idle["busy_time(us)"].iloc[0]) if "busy_time(us)" in idle else 0, float(kernels["sum (us)"].sum()), len(kernels))
+busy = float(idle["compute_time(us)"].iloc[0] + idle["non_compute_time(us)"].iloc[0])
+print(busy, float(kernels["sum (us)"].sum()), len(kernels))
 """
 
 

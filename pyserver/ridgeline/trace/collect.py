@@ -105,6 +105,7 @@ class Collector:
         )
         self._launches: dict[tuple[Any, ...], int] = {}
         self._op_args: dict[bytes, int] = {}
+        self._works: dict[tuple[str | None, Kind], Work] = {}
         self._adders = {
             Kind.KERNEL: self._add_device,
             Kind.MEMCPY: self._add_device,
@@ -204,7 +205,7 @@ class Collector:
         device = integers([row.device for row in args])
         device = np.where(device >= 0, device, np.where(legacy, thread, process))
         stream = integers([row.stream for row in args])
-        works = np.fromiter((work_of(record.name or "", kind) for record in bucket), dtype=np.uint8, count=len(bucket))
+        works = np.fromiter((self._work(record.name, kind) for record in bucket), dtype=np.uint8, count=len(bucket))
         external = integers([row.external_id for row in args])
         sizes = floats([row.bytes if row.bytes is not None else row.size for row in args])
         first = self.device.rows
@@ -222,6 +223,13 @@ class Collector:
             launch=self._launch_rows(args),
             graph_node=integers([row.graph_node for row in args]),
         )
+
+    def _work(self, name: str | None, kind: Kind) -> Work:
+        """:func:`work_of`, once a name."""
+        known = self._works.get((name, kind))
+        if known is None:
+            known = self._works[name, kind] = work_of(name or "", kind)
+        return known
 
     def _launch_rows(self, args: list[schema.DeviceArgs]) -> I32:
         known, configs = self._launches, self.launch_configs

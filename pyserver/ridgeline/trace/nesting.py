@@ -11,9 +11,12 @@ def threads_of(pid: I64, tid: I64) -> I32:
     """A small number for each (process, thread)."""
     if not len(pid):
         return np.empty(0, dtype=np.int32)
-    pairs = np.stack([pid, tid], axis=1)
-    _, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    return inverse.reshape(-1).astype(np.int32)
+    _, process = np.unique(pid, return_inverse=True)
+    names, thread = np.unique(tid, return_inverse=True)
+    _, inverse = np.unique(process.reshape(-1) * len(names) + thread.reshape(-1), return_inverse=True)
+    out: I32 = inverse.reshape(-1).astype(np.int32)
+    return out
+
 
 
 def nest(start: F64, dur: F64, thread: I32) -> tuple[I32, F64]:
