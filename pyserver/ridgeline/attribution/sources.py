@@ -8,6 +8,7 @@ older edit, and a wrong line is worse than none.
 from __future__ import annotations
 
 import ast
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from ridgeline.sidecar import Sidecar
 MAX_BYTES = 20_000_000
 MAX_TEXT = 400
 """Characters of a line that are shown."""
+
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 
 Check = Literal["match", "stale", "unknown"]
 
@@ -136,7 +139,7 @@ class SourceStore:
         """Whether a line can lie in a function of that name; true where it cannot be told."""
         if name.startswith("<") or not self.functions(path):
             return True
-        return self.enclosing(path, line, name.rpartition(".")[2]) is not None
+        return self.enclosing(path, line, plain_function(name)) is not None
 
     def _read(self, path: str) -> str | None:
         candidates = [self._snapshots[path]] if path in self._snapshots else []
@@ -163,6 +166,13 @@ def _collect(node: ast.AST, prefix: str, found: list[Function]) -> None:
             _collect(child, f"{prefix}{child.name}.", found)
         else:
             _collect(child, prefix, found)
+
+
+def plain_function(name: str) -> str:
+    """The name in the source: without the qualification, and of code that Dynamo resumes after a break the original's."""
+    plain = name.rpartition(".")[2]
+    resumed = _RESUMED.match(plain)
+    return resumed["name"] if resumed is not None else plain
 
 
 def body_line(function: Function) -> int:

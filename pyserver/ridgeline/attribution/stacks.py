@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.attribution.paths import owner
-from ridgeline.attribution.sources import MAX_TEXT, SourceStore
+from ridgeline.attribution.sources import MAX_TEXT, SourceStore, plain_function
 from ridgeline.profile import Frame, SourceRef
 
 MAX_FRAMES = 64
@@ -105,7 +105,7 @@ class StackResolver:
         return SourceRef(
             file=self.store.resolve(chosen.file),
             line=chosen.line,
-            function=chosen.function,
+            function=plain_function(chosen.function),
             text=(chosen.text or self.store.text(chosen.file, chosen.line) or "")[:MAX_TEXT] or None,
             library=library,
             stack=[

@@ -6,7 +6,6 @@ event, the stack of user frames; equal stacks are one node, so a query is a bina
 
 from __future__ import annotations
 
-import re
 import sys
 from array import array
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ridgeline.attribution.sources import SourceStore, body_line, calls
+from ridgeline.attribution.sources import SourceStore, body_line, calls, plain_function
 from ridgeline.profile import Frame, SourceRef
 from ridgeline.sidecar import Timeline
 from ridgeline.trace.tables import F64, I32, I64
@@ -22,7 +21,6 @@ from ridgeline.trace.tables import F64, I32, I64
 METHOD = "timeline"
 CONFIDENCE = 0.99
 MAX_DEPTH = 256
-_RESUMED = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 
 
 @dataclass(slots=True)
@@ -120,7 +118,7 @@ class LineTimeline:
         key = (code, current, line)
         if key not in self._recursions:
             file, first_line, qualified = self._code(code)
-            name = qualified.rpartition(".")[2]
+            name = plain_function(qualified)
             function = self.store.function_at(file, first_line, name)
             self._recursions[key] = (
                 function is not None and line == body_line(function) and calls(function, current, name)
@@ -157,9 +155,7 @@ class LineTimeline:
         """
         _, code, line = self._nodes[node]
         file, first_line, qualified = self._code(code)
-        name = qualified.rpartition(".")[2]
-        if (resumed := _RESUMED.match(name)) is not None:
-            name = resumed["name"]
+        name = plain_function(qualified)
         function = self.store.function_at(file, first_line, name)
         return function is not None and line < body_line(function) and function.first_line <= line
 
@@ -176,7 +172,7 @@ class LineTimeline:
             self._refs[node] = SourceRef(
                 file=self.store.resolve(file),
                 line=line,
-                function=function or None,
+                function=plain_function(function) or None,
                 text=self.store.text(file, line),
                 stack=[Frame(file=self.store.resolve(f), line=n, function=q or None) for f, n, q in frames],
                 method=METHOD,

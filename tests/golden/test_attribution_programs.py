@@ -1,0 +1,178 @@
+"""Programs whose lines are known by construction, profiled by the agent on the CPU: each op's line is the marked one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from attribution_runs import PROGRAMS, Run, marks, record
+
+from ridgeline.attribution.model import PhaseOf
+from ridgeline.attribution.split import line_rows
+from ridgeline.inductor.names import take_apart
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+_NODE = re.compile(r"^(?P<op>[A-Z]\w*?)Backward\d*$")
+
+
+Runs = Callable[..., Run]
+
+
+@pytest.fixture(scope="session")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Each program is profiled once, with one compilation cache for the whole session."""
+    folder = tmp_path_factory.mktemp("attribution")
+    done: dict[tuple[str, ...], Run] = {}
+
+    def profiled(program: str, *args: str) -> Run:
+        key = (program, *args)
+        if key not in done:
+            done[key] = record(PROGRAMS / program, folder / "_".join(key), *args, cache=folder / "inductor")
+        return done[key]
+
+    return profiled
+
+
+def expected(run: Run, row: int, wanted: dict[str, int]) -> int | None:
+    """The marked line of an eager op: its own, or that of the forward op whose node it runs under."""
+    chain = run.ancestors(row)
+    node = next((m for name in chain if (m := _NODE.match(name)) is not None), None)
+    if node is not None:
+        return wanted.get(node["op"].lower())
+    return wanted.get(chain[0].removeprefix("aten::")) if chain else None
+
+
+def check_eager(run: Run, wanted: dict[str, int]) -> float:
+    """Every marked row has its line and no other; returns the share of all time that lies on statements."""
+    seen = set()
+    for row in range(len(run.work.start)):
+        line = expected(run, row, wanted)
+        if line is not None and run.lines(row):
+            assert run.lines(row) == {line}, (run.ancestors(row), run.lines(row), line)
+            seen.add(line)
+    assert seen == set(wanted.values())
+    time = run.work.time
+    return float(sum(time[r] for r in range(len(time)) if run.lines(r)) / time.sum())
+
+
+def fused_lines(run: Run, wanted: dict[str, int]) -> dict[str, set[int]]:
+    """Kernel -> the lines it was attributed to, after checking them against the marks of the ops in its name."""
+    found: dict[str, set[int]] = {}
+    for row in range(len(run.work.start)):
+        symbol = run.symbol(row)
+        if not symbol.startswith("cpp_"):
+            continue
+        marked = {wanted[op] for op in take_apart(symbol).ops if op in wanted}
+        if marked:
+            assert marked <= run.lines(row), (symbol, run.lines(row), marked)
+        found.setdefault(symbol, set()).update(run.lines(row))
+    return found
+
+
+def test_eager_training_loop(profiled: Runs) -> None:
+    run = profiled("eager_loop.py")
+    assert check_eager(run, marks(run.program)) >= 0.98
+    phases = {int(run.attribution.phase[r]) for r in range(len(run.work.start)) if run.lines(r)}
+    assert {int(PhaseOf.FORWARD), int(PhaseOf.BACKWARD), int(PhaseOf.OPTIMIZER)} <= phases
+
+
+def test_rows_and_the_rest_hold_all_time(profiled: Runs) -> None:
+    run = profiled("eager_loop.py")
+    work = run.work
+    lines, rest = line_rows(run.trace, work, run.attribution, (0 * work.name), ["all"])
+    assert sum(line.device_us for line in lines) + rest.device_us == pytest.approx(float(work.time.sum()), abs=1e-6)
+    assert sum(rest.reason.values()) == pytest.approx(rest.device_us, abs=1e-9)
+    optimizer = next(line for line in lines if line.text and line.text.startswith("opt.step()"))
+    assert optimizer.phase.optimizer_us == pytest.approx(optimizer.device_us)
+
+
+def test_two_threads_keep_their_lines(profiled: Runs) -> None:
+    run = profiled("threads.py")
+    check_eager(run, marks(run.program))
+
+
+def test_three_lines_one_kernel_and_one_kernel_three_places(profiled: Runs) -> None:
+    run = profiled("fused.py")
+    wanted = marks(run.program)
+    kernels = fused_lines(run, wanted)
+    assert kernels["cpp_fused_cos_mul_sin_tanh_0"] == {wanted["sin"], wanted["cos"], wanted["tanh"]}
+    assert kernels["cpp_fused_asinh_0"] == {wanted["asinh"]}, "before the graph break"
+    assert kernels["cpp_fused_atan_0"] == {wanted["atan"]}, "after the graph break"
+    assert kernels["cpp_fused_expm1_sum_0"] == {wanted["expm1"]}, "two modules of a recompile"
+    assert kernels["cpp_fused_log1p_mul_0"] == {wanted["log1p"]}, "dynamic shapes"
+    for name, symbol in (("erf", "cpp_fused_erf_0"), ("mm", "aten::mm")):
+        places: dict[int, set[int]] = {}
+        for row in range(len(run.work.start)):
+            site = int(run.attribution.site[row])
+            if run.symbol(row) == symbol and site >= 0:
+                call = run.attribution.sites[site].call_line
+                assert call is not None
+                places.setdefault(call, set()).update(run.lines(row))
+        assert [places[call] for call in sorted(places)] == [{wanted[f"{name}:{k}"]} for k in (1, 2, 3)]
+
+
+def test_the_modules_of_a_recompile_stay_apart(profiled: Runs) -> None:
+    run = profiled("fused.py")
+    modules = {
+        run.attribution.sites[int(run.attribution.site[row])].module
+        for row in range(len(run.work.start))
+        if run.symbol(row) == "cpp_fused_expm1_sum_0" and run.attribution.site[row] >= 0
+    }
+    assert len(modules) == 2
+
+
+def test_compiled_forward_and_backward(profiled: Runs) -> None:
+    run = profiled("trained.py", "mine")
+    wanted = marks(run.program)
+    backward = 0
+    for row in range(len(run.work.start)):
+        site = int(run.attribution.site[row])
+        if site < 0:
+            continue
+        ops = (
+            {op.rpartition(".")[2] for op in run.attribution.aten[int(run.attribution.aten_set[row])]}
+            if run.attribution.aten_set[row] >= 0
+            else set()
+        )
+        if run.op(row) in ("aten::addmm", "aten::mm"):
+            assert run.lines(row) == {wanted["mm"]}
+        if run.symbol(row).startswith("cpp_fused"):
+            assert wanted["region"] not in run.lines(row), (run.symbol(row), ops)
+        if run.attribution.phase[row] == int(PhaseOf.BACKWARD):
+            backward += 1
+            assert run.lines(row) <= {15, 16, 17, 18}
+    assert backward > 0
+
+
+def test_a_library_model_is_charged_to_the_call_of_the_region(profiled: Runs) -> None:
+    run = profiled("trained.py", "library")
+    wanted = marks(run.program)
+    kernels = [r for r in range(len(run.work.start)) if run.symbol(r).startswith("cpp_fused")]
+    assert kernels
+    for row in kernels:
+        refs = run.attribution.sources[int(run.attribution.source[row])]
+        assert run.lines(row) == {wanted["region"]}
+        library = [ref for ref in refs if ref.library]
+        assert library
+        assert all("/site-packages/fakelib/" in ref.file for ref in library)
+
+
+def test_cold_warm_and_after_edits(tmp_path: Path) -> None:
+    program, cache = tmp_path / "program" / "fused.py", tmp_path / "cache"
+    program.parent.mkdir()
+    shutil.copy(PROGRAMS / "fused.py", program)
+    for number, edit in enumerate((None, None, "\n# above\n\n", "# and again\n")):
+        if edit is not None:
+            text = program.read_text()
+            head, rest = text.split("def places", 1)
+            program.write_text(edit + head + edit + "def places" + rest)
+        run = record(program, tmp_path / f"run{number}", cache=cache)
+        wanted = marks(program)
+        kernels = fused_lines(run, wanted)
+        assert kernels["cpp_fused_cos_mul_sin_tanh_0"] == {wanted["sin"], wanted["cos"], wanted["tanh"]}
+        assert kernels["cpp_fused_erf_0"] == {wanted[f"erf:{k}"] for k in (1, 2, 3)}
+        assert kernels["cpp_fused_atan_0"] == {wanted["atan"]}
