@@ -151,7 +151,8 @@ class Follower:
 
     def _end(self, event: dict[str, Any]) -> int:
         status, cause = event["exit_status"], event["cause"]
-        if event["profile"] and (not self.shown or self.request.output is not None):
+        there = event["profile"] or (self.request.format == "json" and self.folder.profile.is_file())
+        if there and (not self.shown or self.request.output is not None):
             self._show()
         if cause is not None:
             say(f"{cause['message']}; {cause['hint']}" if cause.get("hint") else cause["message"])

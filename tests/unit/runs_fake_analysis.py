@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from ridgeline import profile_io
-from ridgeline.profile import Device, File, ProfileDocument, Source, Totals
+from ridgeline.profile import Device, File, Op, ProfileDocument, Source, Totals
 
 RUN_DIR = sys.argv[-1]
 MODE = sys.argv[1] if len(sys.argv) > 2 else ""
@@ -21,6 +21,7 @@ with open(os.path.join(RUN_DIR, "sidecar.json"), encoding="utf-8") as source:
 document = ProfileDocument(
     source=Source(kind="run", path="x", steps=3, exit_status=status),
     totals=Totals(wall_us=3000.0),
+    ops=[] if MODE == "empty" else [Op(name="aten::mm", count=1, self_cpu_us=1.0, cpu_us=1.0)],
     devices=[Device(id=0, name="a device", kind="cpu")],
     files=[
         File(path=os.path.join(RUN_DIR, "model.py"), kind="user"),

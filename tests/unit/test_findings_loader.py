@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import TraceBuilder, unix_ns
 
+from builders import TraceBuilder, unix_ns
 from ridgeline.findings import find
 from ridgeline.findings.rules.data_loading import SHARE_PCT
 from ridgeline.profile import Finding

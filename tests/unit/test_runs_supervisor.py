@@ -125,6 +125,30 @@ def test_a_failing_analysis_is_a_failed_run_that_keeps_its_trace(runs: Starter) 
     assert running.folder.trace.exists()
 
 
+@pytest.mark.torch
+def test_a_profile_that_shows_nothing_is_an_empty_run(runs: Starter) -> None:
+    spec = runs.spec(CAPTURE)
+    spec.analysis.append("empty")
+    running, last = runs.finish(spec)
+    assert (last["status"], last["profile"], last["cause"]["code"]) == ("empty", False, "nothing-recorded")
+    assert RunInfo.read(running.folder).state == "empty"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("ending", ["time.sleep(600)", "signal.signal(15, signal.SIG_IGN); time.sleep(600)"])
+def test_a_program_that_does_not_stop_by_itself_is_stopped_and_that_is_no_failure(runs: Starter, ending: str) -> None:
+    """``then: stop`` where the agent has no step at which it could unwind the program."""
+    begun = time.monotonic()
+    running, last = runs.finish(CAPTURE + f"import signal, time; {ending}\n", then="stop")
+    assert (last["status"], last["exit_status"], last["profile"]) == ("finished", 0, True)
+    assert time.monotonic() - begun < 15
+    assert not running.left()
+
+
+def test_a_program_that_fails_while_it_is_about_to_be_stopped_keeps_its_status(runs: Starter) -> None:
+    _, last = runs.finish(CAPTURE + "import sys; sys.exit(5)", then="stop")
+    assert last["exit_status"] == 5
+
+
 def test_a_cancel_during_the_analysis_ends_it(runs: Starter) -> None:
     spec = runs.spec(CAPTURE)
     spec.analysis.append("slow")

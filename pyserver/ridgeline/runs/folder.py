@@ -126,7 +126,7 @@ class RunInfo:
     created: float
     """Unix seconds."""
     finished: bool
-    """``profile.json`` is there."""
+    """``profile.json`` is there, and shows something."""
     pinned: bool
     exit_status: int | None
     device: str | None
@@ -165,7 +165,7 @@ class RunInfo:
             cwd=_as(str, data.get("cwd")),
             state=state,
             created=_number(data.get("created")) or 0.0,
-            finished=folder.profile.is_file(),
+            finished=state != "empty" and folder.profile.is_file(),
             pinned=folder.pinned.exists(),
             exit_status=_as(int, data.get("exit_status")),
             device=_as(str, summary.get("device")),

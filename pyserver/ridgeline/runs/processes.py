@@ -286,6 +286,14 @@ class Ladder:
         return cls(rungs=rungs, waits=[1.0, 0.5, 0.0])
 
     @classmethod
+    def stop(cls, seconds: float) -> Ladder:
+        """For a program that is to stop once its result is there: ``seconds`` to unwind by itself first."""
+        rungs = [(int(signal.SIGTERM), False), (int(signal.SIGTERM), True), (int(signal.SIGKILL), True)]
+        ladder = cls(rungs=rungs, waits=[2.0, 1.0, 0.0])
+        ladder._due = ladder.started + seconds
+        return ladder
+
+    @classmethod
     def leftovers(cls, seconds: float) -> Ladder:
         """For what an ended program leaves behind: ``seconds`` to go by itself first."""
         ladder = cls(rungs=[(int(signal.SIGTERM), True), (int(signal.SIGKILL), True)], waits=[0.6, 0.0])

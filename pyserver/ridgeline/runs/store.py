@@ -212,27 +212,27 @@ def resolve_run(path: Path, store: Store | None = None) -> RunFolder:
     raise StoreError(f"no run at {path}; give a run folder, its profile.json, or a folder that runs are kept in")
 
 
-def write_summary(folder: RunFolder) -> None:
+def write_summary(folder: RunFolder) -> bool:
     """Puts into ``run.json`` what lists need of ``profile.json``: device, steps, and the files it names.
 
-    Raises ``OSError`` or ``ValueError`` when the profile cannot be read.
+    False when the profile shows nothing at all: no kernel and no operation. Raises ``OSError``, or ``ValueError`` when
+    the profile is none.
     """
     document = json.loads(folder.profile.read_text(encoding="utf-8"))
-    files = [
-        entry["path"]
-        for entry in document.get("files", [])
-        if entry.get("kind") in ("user", "generated") and isinstance(entry.get("path"), str)
-    ]
-    named = {row["file"] for row in document.get("lines", []) if isinstance(row.get("file"), str)}
+    if not isinstance(document, dict):
+        raise ValueError(f"{folder.profile} is not a profile")
+    rows = [entry for entry in document.get("files") or [] if entry.get("kind") in ("user", "generated")]
+    files = {str(entry["path"]) for entry in rows} | {str(row["file"]) for row in document.get("lines") or []}
     devices = document.get("devices") or [{}]
     totals = document.get("totals") or {}
     steps = (document.get("source") or {}).get("steps")
     wall = totals.get("wall_us")
     step_us = totals.get("profiled_step_us") or (wall / steps if wall and steps else None)
     folder.update(
-        files=sorted({os.path.realpath(f) for f in files} | named | set(files)),
+        files=sorted(files | {os.path.realpath(file) for file in files}),
         summary={"device": devices[0].get("name"), "steps": steps, "step_us": step_us},
     )
+    return bool(document.get("kernels") or document.get("ops"))
 
 
 def _unused(group: Path, stamp: str) -> Path:

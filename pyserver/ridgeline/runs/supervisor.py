@@ -12,10 +12,9 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 from ridgeline.runs import causes, processes
 from ridgeline.runs.folder import RunFolder, process_start, write_atomically
@@ -23,12 +22,17 @@ from ridgeline.runs.launch import agent_main
 from ridgeline.runs.progress import Events, Progress, ProgressTail
 from ridgeline.runs.spec import RunSpec
 from ridgeline.runs.store import write_summary
+from ridgeline.runs.worker import Analysis, Stamp
 
 _TICK_S = 0.1
 _LINGER_S = 1.0
 """What an ended program's helpers (compile workers, resource trackers) get to leave by themselves."""
 _SETTLE_S = 1.0
 """After the window is on disk, how long a program that is about to end anyway is waited for before analysis starts."""
+_STOP_S = 3.0
+"""With ``then: stop``, what the agent gets to unwind the program at its next step before it is told by signal."""
+_END_S = 15.0
+"""What the interpreter gets to shut down when the program has ended by itself; it may unload gigabytes of libraries."""
 _SAVE_S, _SAVE_MORE_S, _SAVE_LIMIT_S = 5.0, 2.0, 90.0
 """After an interruption: what the agent gets to save, by how much saving in progress extends it, and to what limit."""
 _LOG_LIMIT = 32 << 20
@@ -44,7 +48,7 @@ class Supervisor:
     """Lines ``cancel``, ``interrupted`` (a terminal has sent SIGINT already) and ``hurry``; end of file: the parent died."""
 
     program: subprocess.Popen[bytes] | None = None
-    analysis: subprocess.Popen[bytes] | None = None
+    analysis: Analysis = field(init=False)
     ladder: processes.Ladder | None = None
     cancelled: str | None = None
     """Why we ended the program: ``cancelled``, ``interrupted``, ``parent died``."""
@@ -63,9 +67,9 @@ class Supervisor:
     _ended_at: float | None = None
     _cancelled_at: float = 0.0
     _tree_gone: bool = False
-    _analysed: tuple[int, int, int | None] | None = None
-    _analysis_output: IO[bytes] | None = None
-    _analysis_failed: causes.Cause | None = None
+    _stopped: bool = False
+    """We ended the program as asked, its result being there: that is no failure of its own."""
+    _shows_something: bool = True
 
     def run(self) -> causes.Cause | None:
         """Returns when the run is over and nothing of it is left; the cause when there is no profile."""
@@ -102,6 +106,7 @@ class Supervisor:
         if self.control_fd is not None:
             self._selector.register(self.control_fd, selectors.EVENT_READ, self._on_control)
         self._tail = ProgressTail(self.folder.progress)
+        self.analysis = Analysis(self.spec.analysis, self.folder, self._reaper)
         self.env = {**os.environ, **self.spec.env}
         self.env.setdefault("INDUCTOR_PROVENANCE", "1")
 
@@ -188,9 +193,6 @@ class Supervisor:
 
     # The program and its tree
 
-    def _helpers(self) -> list[int]:
-        return [self.analysis.pid] if self.analysis is not None else []
-
     def _cancel(self, why: str) -> None:
         if self.cancelled is not None and why != "parent died":
             return
@@ -211,20 +213,27 @@ class Supervisor:
         saving = self.last is not None and self.last.phase == "saving" and self._ended_at is None
         if saving and not self.discard and now - self._cancelled_at < _SAVE_LIMIT_S:
             self.ladder.extend(_SAVE_MORE_S)
+        if self.cancelled is None and self._ending() and now - (self._captured_at or now) < _END_S:
+            return
         rung = self.ladder.step(now)
         if rung is None:
             return
         number, everyone = rung
+        self._stopped = self._stopped or (self.cancelled is None and self._ended_at is None)
         self.folder.note(f"sending {signal.Signals(number).name} to {'the tree' if everyone else 'the program'}")
         if number == signal.SIGKILL:
             self._sweep()
         elif everyone:
-            processes.signal_all(os.getpid(), number, without=self._helpers())
+            processes.signal_all(os.getpid(), number, without=self.analysis.pids)
         elif self.program is not None and self.program.returncode is None:
             os.kill(self.program.pid, number)  # Our own child and not reaped: the pid is its own.
 
+    def _ending(self) -> bool:
+        """The program is on its way out by itself: the agent has said its last word."""
+        return self._ended_at is None and self.last is not None and self.last.phase == "done"
+
     def _sweep(self) -> None:
-        left = processes.sweep(without=self._helpers(), reap=self._reaper.collect)
+        left = processes.sweep(without=self.analysis.pids, reap=self._reaper.collect)
         self._tree_gone = True
         if left:
             self._note("not-ended", f"could not be ended (in a driver, uninterruptible): {processes.commands(left)}")
@@ -235,13 +244,15 @@ class Supervisor:
             self._captured_at = time.monotonic()
             self._record(state="captured")
             self.events.emit("captured")
+            if self.spec.then == "stop" and self.ladder is None:
+                self.ladder = processes.Ladder.stop(_STOP_S)
         if self.program.returncode is None or self._tree_gone:
             return
-        rest = processes.descendants(os.getpid(), without=self._helpers())
+        rest = processes.descendants(os.getpid(), without=self.analysis.pids)
         if self._ended_at is None:
             self._ended_at = time.monotonic()
             self.folder.note(f"the program ended with {self.program.returncode}")
-            self._record(exit_status=processes.shell_status(self.program.returncode))  # For the analysis as well.
+            self._record(exit_status=self._status())  # For the analysis as well.
             if rest:
                 self.folder.note(f"left behind: {processes.commands(rest)}")
                 self.ladder = processes.Ladder.leftovers(0.0 if self.cancelled else _LINGER_S)
@@ -257,108 +268,67 @@ class Supervisor:
 
     # The analysis
 
-    def _stamp(self) -> tuple[int, int, int | None] | None:
-        """Changes when there is something new to say, the program's end included; ``None`` before there is anything."""
-        ended = self.program.returncode if self.program is not None else None
-        try:
-            return self.folder.sidecar.stat().st_mtime_ns, self.folder.trace.stat().st_mtime_ns, ended
-        except OSError:
-            return None
+    def _stamp(self) -> Stamp | None:
+        return self.analysis.stamp(self.program.returncode if self.program is not None else None)
 
     def _look_at_analysis(self) -> None:
-        if self.analysis is not None:
-            if self.analysis.returncode is not None:
-                self._analysis_ended(self.analysis.returncode)
-            elif self._tree_gone and self._analysed != self._stamp():
-                self._stop_analysis()  # The program's end added to the sidecar: what runs would be out of date.
+        if self.analysis.ended():
+            self._analysis_ended()
+        elif self.analysis.running:
+            if self._tree_gone and not self.analysis.up_to_date(self._stamp()):
+                self.analysis.stop()  # The program's end added to what is known: what runs would be out of date.
             return
         if self.discard or not self.spec.analysis or self._captured_at is None:
             return
+        stamp = self._stamp()
         if self._tree_gone:
-            wanted = self._analysed != self._stamp()
+            wanted = not self.analysis.up_to_date(stamp)
         else:
-            wanted = self._analysed is None and time.monotonic() - self._captured_at > _SETTLE_S
-        if wanted and self._stamp() is not None:
-            self._start_analysis()
-
-    def _start_analysis(self) -> None:
-        self._analysed = self._stamp()
-        self._record(state="analyzing")
-        self.events.emit(
-            "progress", phase="analyzing", running=not self._tree_gone, step=None, elapsed_s=None, message=None
-        )
-        self._analysis_output = tempfile.TemporaryFile()  # noqa: SIM115 - open until the worker ends
-        try:
-            self.analysis = processes.start(
-                [*self.spec.analysis, str(self.folder.path)],
-                cwd=str(self.folder.path),
-                env=os.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=self._analysis_output.fileno(),
-                stderr=self._analysis_output.fileno(),
+            settled = time.monotonic() - self._captured_at > _SETTLE_S
+            wanted = settled and not self._ending() and not self.analysis.begun()
+        if wanted and stamp is not None:
+            self._record(state="analyzing")
+            self.events.emit(
+                "progress", phase="analyzing", running=not self._tree_gone, step=None, elapsed_s=None, message=None
             )
-        except processes.StartError as error:
-            self._analysis_failed = causes.of_analysis(None, str(error))
-            return
-        self._reaper.watch(self.analysis)
+            self.analysis.start(stamp)
 
-    def _analysis_ended(self, returncode: int) -> None:
-        assert self._analysis_output is not None
-        self._analysis_output.seek(0)
-        output = self._analysis_output.read().decode(errors="replace")
-        self._analysis_output.close()
-        self.analysis = None
-        if output:
-            self.folder.append_log(output)
-        if returncode != 0 or not self.folder.profile.is_file():
-            self._analysis_failed = causes.of_analysis(returncode, output)
-            self.folder.note(self._analysis_failed.line())
+    def _analysis_ended(self) -> None:
+        if self.analysis.failed is not None:
+            self.folder.note(self.analysis.failed.line())
             return
-        self._analysis_failed = None
         try:
-            write_summary(self.folder)
+            self._shows_something = write_summary(self.folder)
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            self.folder.note(f"cannot index the profile: {error}")
-        running = not self._tree_gone
+            self.folder.note(f"cannot summarise the profile: {error}")
+        running = not self._tree_gone and not self._ending()
         self.events.emit("profile", run_dir=str(self.folder.path), path=str(self.folder.profile), running=running)
-
-    def _stop_analysis(self) -> None:
-        if self.analysis is None:
-            return
-        if self.analysis.returncode is None:
-            os.kill(self.analysis.pid, signal.SIGKILL)
-            while self.analysis.returncode is None:
-                self._reaper.collect()
-                time.sleep(0.005)
-        if self._analysis_output is not None:
-            self._analysis_output.close()
-        self.analysis, self._analysed = None, None
 
     def _give_up_analysis(self) -> None:
         self.discard = True
-        self._stop_analysis()
+        self.analysis.stop()
 
     # The end
 
     def _over(self) -> bool:
-        if not self._tree_gone or self.analysis is not None or self._decoders:
+        if not self._tree_gone or self.analysis.running or self._decoders:
             return False
-        if self.discard or not self.spec.analysis or self._captured_at is None or self._analysis_failed is not None:
+        if self.discard or not self.spec.analysis or self._captured_at is None or self.analysis.failed is not None:
             return True
-        return self._stamp() is None or self._analysed == self._stamp()
+        return self.analysis.up_to_date(self._stamp())
 
     def _cause(self) -> causes.Cause | None:
         """Why there is no profile; ``None`` when there is one."""
         assert self.program is not None
         assert self.program.returncode is not None
-        if self.folder.profile.is_file():
+        if self.folder.profile.is_file() and self._shows_something:
             return None
         if self.discard:
             return causes.Cause("cancelled", "the run was stopped")
-        if self._captured_at is not None:
+        if self._captured_at is not None and self._shows_something:
             if not self.spec.analysis:
                 return None
-            return self._analysis_failed or causes.of_analysis(None, "the trace or its sidecar is missing")
+            return self.analysis.failed or causes.of_analysis(None, "the trace or its sidecar is missing")
         if self.cancelled is not None:
             return causes.Cause("cancelled", "the run was interrupted before anything was recorded")
         return causes.of_program(
@@ -370,18 +340,22 @@ class Supervisor:
             errors=self._errors,
         )
 
+    def _status(self) -> int | None:
+        """The program's exit status as a shell gives it; 0 for one that we stopped as asked."""
+        if self.program is None or self.program.returncode is None:
+            return None
+        return 0 if self._stopped and self.program.returncode < 0 else processes.shell_status(self.program.returncode)
+
     def _finish(self, cause: causes.Cause | None) -> causes.Cause | None:
         processes.sweep(reap=self._reaper.collect)
-        status = None
-        if self.program is not None and self.program.returncode is not None:
-            status = processes.shell_status(self.program.returncode)
+        status = self._status()
         if self.cancelled is not None:
             state = "cancelled"
         elif cause is None:
             state = "finished"
         else:
             state = "empty" if cause.code == "nothing-recorded" else "failed"
-        profile = self.folder.profile.is_file()
+        profile = self.folder.profile.is_file() and self._shows_something
         detail = cause.as_dict() if cause is not None else None
         self._record(
             state="finished" if profile else state,
