@@ -20,9 +20,14 @@ KINDS: dict[str, tuple[float, float]] = {
     "softmax_warp_forward": (10.0, 38.0),
     "softmax_warp_backward": (10.0, 30.0),
     "max_pool_forward_nchw": (40.0, 70.0),
-    "LayoutKernel": (10.0, 28.0),
+    "tensor_kernel_scan_innermost_dim": (20.0, 85.0),
 }
 """Instructions a thread and an element of other kernels of PyTorch (same source)."""
+SCAN_SHARED = 27.0
+"""Clocks of shared memory for 32 elements of such a scan: a step a power of two (same source)."""
+CROSSED_WASTE = 28.0
+"""Bytes that the cache delivers for one that a transposing copy without tiles uses: a sector for each element, and columns
+that fall into few of its slices (same source)."""
 REDUCTIONS = {
     "std": 40.0,
     "var": 40.0,
@@ -36,7 +41,7 @@ REDUCTIONS = {
 """Instructions an element that such a reduction needs beyond an addition."""
 FUNCTIONS: dict[str, dict[str, float]] = {
     "gelu": {"erf": 1, "float": 4}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
-    "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 1}, "exp": {"exp": 1}, "log": {"log": 1},
+    "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 0.7}, "exp": {"exp": 1}, "log": {"log": 1},
     "erf": {"erf": 1}, "sin": {"sin": 1}, "cos": {"sin": 1}, "pow": {"pow": 0.1}, "sqrt": {"sqrt": 1}, "rsqrt": {"rsqrt": 1}, "div": {"divide": 0.5},
     "reciprocal": {"divide": 1}, "softplus": {"exp": 1, "log": 1}, "mish": {"exp": 1, "log": 1, "tanh": 1}, "elu": {"exp": 1}, "log1p": {"log": 1},
     "atan2": {"log": 1}, "floor_divide": {"divide": 1}, "remainder": {"integer_divide": 1}, "native_dropout": {"philox": 0.3}, "bernoulli": {"philox": 0.3},
@@ -102,7 +107,11 @@ def demand(kernel: KernelInput) -> Demand | None:
         read = min(write, float(found[0].distinct_bytes))
         fetched, elements, upper = read, write / found[0].itemsize, True
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
-    if any(mark in lowered for mark in ORDERS):
+    if "tensor_kernel_scan_innermost_dim" in symbol:
+        result.shared_clocks = 4 * elements / 32 * SCAN_SHARED
+    if name == "copy" and len(found) > 1 and crossed(found[0], found[1]):
+        result.cache_read = read * CROSSED_WASTE
+    if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in KINDS):
         result.issued = threads / 32 * OTHER
         result.modelled = False
         return result
@@ -122,6 +131,12 @@ def demand(kernel: KernelInput) -> Demand | None:
         result.issued = max(result.issued, elements / 32 * NORM_ISSUE)
         result.top = "statistics and conversions of the normalisation"
     return result
+
+
+def crossed(target: Tensor, source: Tensor) -> bool:
+    """Whether neighbours of one tensor lie far apart in the other: a transposing copy."""
+    pairs = [(t, s) for t, s, n in zip(target.strides or (), source.strides or (), target.shape) if n > 1]
+    return bool(pairs) and all(max(t, s) >= 32 for t, s in pairs if min(t, s) == 1) and any(min(p) == 1 for p in pairs)
 
 
 def per_thread(symbol: str, elements: float, threads: float) -> float:

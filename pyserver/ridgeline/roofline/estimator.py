@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ridgeline.profile import Bound
-from ridgeline.roofline import autotune, copies, cpu, gemm, sentences, verdict
+from ridgeline.profile import Bound, BoundCause, BoundResource
+from ridgeline.roofline import autotune, copies, cpu, gemm, sentences, user_kernels, verdict
 from ridgeline.roofline.architecture import waves as waves_of
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
@@ -19,7 +19,7 @@ def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = No
         return cpu.estimate(kernel, device)
     if kernel.category in ("memcpy", "memset"):
         return copies.estimate(kernel, device)
-    demand, analysis = demand_of(kernel)
+    demand, analysis = demand_of(kernel, device)
     wave = waves_of(kernel, device)
     if demand is None:
         return without_demand(kernel, device, wave)
@@ -32,7 +32,7 @@ def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = No
 
 
 def without_demand(kernel: KernelInput, device: DeviceSpec, wave: float | None) -> Estimate:
-    if 0 < kernel.duration_us < verdict.TINY_US:
+    if 0 < kernel.duration_us < verdict.TINY_US or verdict.few_blocks(kernel, device):
         reason = sentences.latency(kernel, device, None, "too_small", wave)
         return Estimate(bound="latency", cause="too_small", reason=reason, confidence=0.85, waves=wave)
     return Estimate(
@@ -109,10 +109,14 @@ def judged(
     bound: Bound = "unknown"
     reason: str | None = None
     memory_pct = compute_pct = confidence = None
-    resource = cause = None
+    resource: BoundResource | None = None
+    cause: BoundCause | None = None
     borderline = False
     if not believable:
         reason = f"{notes[-1]}: bound not reported."
+    elif busy is not None and not demand.modelled and verdict.few_blocks(kernel, device):
+        bound, cause, confidence = "latency", "too_small", 0.85
+        reason = sentences.latency(kernel, device, None, "too_small", wave)
     elif busy is None or (not demand.modelled and not tiny):
         reason = (
             "what binds this kernel is not modelled."
@@ -122,7 +126,8 @@ def judged(
     elif max(busy.memory_pct, busy.compute_pct) > verdict.UNMODELLED_PCT and not tiny:
         reason = "the estimate exceeds what the device can do: not modelled."
     else:
-        memory_pct, compute_pct = min(100.0, busy.memory_pct), min(100.0, busy.compute_pct)
+        memory_pct = min(100.0, busy.memory_pct)
+        compute_pct = min(100.0, busy.compute_pct, verdict.most_compute_pct(kernel, device))
         limit = verdict.classify(memory_pct, compute_pct)
         points = verdict.margin(memory_pct, compute_pct)
         if tiny and limit != "latency" and max(memory_pct, compute_pct) < verdict.BOUND_PCT + verdict.TINY_MARGIN:
@@ -130,6 +135,8 @@ def judged(
         bound = limit
         borderline = points < verdict.BORDERLINE
         confidence = verdict.confidence(points, demand.guessed or demand.lower_bound)
+        if user_kernels.NOTE in demand.notes:
+            borderline, confidence = True, min(confidence, 0.5)
         if limit == "memory":
             resource = busy.memory_unit
             reason = sentences.memory(kernel, demand, busy, product)

@@ -257,6 +257,7 @@ def opaque(walker: Walker, values: Sequence[Value], result: Value) -> Value:
     count = math.prod(max(1, a.count) for a in atoms) if atoms else 1
     tally = walker.tally
     extent = math.prod(tally.extent.get(a, tally.tile.get(a, 1)) for a in result.axes)
+    extent *= math.prod(max(1, a.count) for a in atoms if not a.axes)
     indirect = any(a.indirect for a in atoms) or not atoms
     atom = Atom(
         f"?{walker.fresh}",

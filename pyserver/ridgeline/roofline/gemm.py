@@ -119,7 +119,7 @@ def up(value: int, step: int) -> int:
 def shared_per_tensor(symbol: str, tile: tuple[int, int, int] | None) -> float:
     """Hopper's matrix instruction (64 x n x 16) reads both factors from shared memory at 128 bytes a clock while it
     computes for n/2 clocks: (16 + n/4)/(n/2), 1.0 at n = 64 and 0.75 at 128."""
-    if OLD_INSTRUCTIONS.search(symbol):
+    if OLD_INSTRUCTIONS.search(symbol) or "f64f64" in symbol:
         return OLD_SHARED
     if tile is None:
         return 0.75

@@ -78,7 +78,7 @@ ALU: dict[str, float] = {
     "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "index_shift": 1, "integer": 0.8,
     "integer64": 0.8, "integer_divide": 0.6, "index_add": 0.6, "index_divide": 0.6, "widen": 0.7, "reduce_max": 0.9, "reduce_index": 0.85,
     "index_step": 0.8, "online_softmax_step": 0.4, "philox": 0.47, "sort_step": 0.8, "welford_step": 0.35, "program": 0.4, "erf": 0.3,
-    "sin": 0.3, "loop": 0.6,
+    "sin": 0.3, "loop": 0.6, "load": 0.5, "store": 0.4,
 }  # fmt: skip
 """Share of an operation's instructions that the integer and comparison unit executes, at half the schedulers' rate."""
 ALU_ELSE = 0.2

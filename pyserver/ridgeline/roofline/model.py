@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from ridgeline.roofline import aten, attention, conv, foreach, gemm, triton_model
+from ridgeline.roofline import aten, attention, conv, foreach, gemm, triton_model, user_kernels
 from ridgeline.roofline.demand import Demand
-from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.inputs import DeviceSpec, KernelInput
 from ridgeline.roofline.triton_model import Analysis
 
 
-def demand_of(kernel: KernelInput) -> tuple[Demand | None, Analysis | None]:
+def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, Analysis | None]:
     """What the launch asks of the device, and the walked source where it is a Triton kernel. (None, None) where
     neither source nor shapes say."""
+    guess = user_kernels.inferred(kernel, device)
+    if guess is not None:
+        return guess
     analysis = triton_model.analyse(kernel)
+    if analysis is not None and blind(kernel, analysis):
+        return None, analysis
     if analysis is not None:
         return triton_model.demand(kernel, analysis), analysis
     if foreach.is_foreach(kernel):
@@ -28,6 +33,12 @@ def demand_of(kernel: KernelInput) -> tuple[Demand | None, Analysis | None]:
     if scores is not None:
         return attention.demand(kernel, scores), None
     return aten.demand(kernel), None
+
+
+def blind(kernel: KernelInput, analysis: Analysis) -> bool:
+    """Whether neither sizes nor block sizes of a user's kernel are known: what the walk counted would mean nothing."""
+    source = analysis.source
+    return not source.by_inductor and not source.signature and not kernel.input_dims and not kernel.kernel_kwargs
 
 
 def is_helper(symbol: str) -> bool:

@@ -98,23 +98,33 @@ class Access:
     def indirect(self) -> bool:
         return any(a.indirect for a in self.terms)
 
+    @property
+    def scattered(self) -> bool:
+        """Whether an atom's values are not the numbers 0 … count-1, so that nothing can be said of the span."""
+        return any(a.indirect or a.name.startswith("?") for a in self.terms)
+
     def distinct(self) -> int:
         """Different elements that all programs together touch: the product of the atoms' ranges, narrowed by masks and
         by the span of the addresses."""
         counts = {a: max(1, a.count) for a, c in self.terms.items() if c}
         total = 1
         left = dict(counts)
-        for bound in self.bounds:
+        for bound in intersected(self.bounds):
             part = [a for a, _ in bound.terms]
             if not part or any(a not in left for a in part):
                 continue
             scale = {self.terms[a] / c for a, c in bound.terms}
             if len(scale) == 1:
                 total *= max(0, min(math.prod(left.pop(a) for a in part), bound.high - max(bound.low, 0)))
+        lost = [a for a in left if a.name.startswith("?")]
+        steps = sorted(abs(self.terms[a]) for a in counts if a not in lost)
+        if lost and steps and not self.indirect:  # what is not known lies between the steps of what is
+            inner = min(math.prod(left.pop(a) for a in lost), max(1, steps[0]))
+            total *= inner
         total *= math.prod(left.values())
         if self.iterations is not None:
             total = min(total, self.iterations)
-        return min(total, self.span()[1] - self.span()[0] + 1) if not self.indirect else total
+        return min(total, self.span()[1] - self.span()[0] + 1) if not self.scattered else total
 
     def hold(self, axis: str, most: int) -> int:
         """Neighbouring elements along ``axis`` that share one address."""
@@ -130,7 +140,7 @@ class Access:
         if self.iterations is not None:
             counts = min(counts, self.iterations)
         low, high = self.span()
-        return max(1.0, counts / (high - low + 1)) if not self.indirect else 1.0
+        return max(1.0, counts / (high - low + 1)) if not self.scattered else 1.0
 
     def burst(self) -> int:
         """Elements that lie together: how far the atoms' ranges fill memory without a gap."""
@@ -185,6 +195,17 @@ class Access:
         return max(1, align)
 
 
+def intersected(bounds: Iterable[Bound]) -> list[Bound]:
+    """One bound for each form, the narrowest."""
+    merged: dict[tuple[tuple[Atom, int], ...], Bound] = {}
+    for bound in bounds:
+        known = merged.get(bound.terms)
+        if known is not None:
+            bound = Bound(bound.terms, max(known.low, bound.low), min(known.high, bound.high))
+        merged[bound.terms] = bound
+    return list(merged.values())
+
+
 def union_elements(accesses: Iterable[Access]) -> int:
     """Different elements that several accesses of one buffer touch together.
 
@@ -202,7 +223,7 @@ def union_elements(accesses: Iterable[Access]) -> int:
         group[place] = max(group.get(place, 0), access.distinct())
         first, last = access.span()
         low, high = (first if low is None else min(low, first)), max(high, last)
-        indirect = indirect or access.indirect
+        indirect = indirect or access.scattered
     if not largest:
         return 0
     total = max(sum(group.values()) for group in largest.values())

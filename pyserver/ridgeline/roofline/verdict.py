@@ -19,6 +19,7 @@ IMPOSSIBLE_PCT = 105.0
 """Of a rate that was reached: the timing, the bytes or the FLOPs must be wrong."""
 UNMODELLED_PCT = 125.0
 """Of a predicted busy time: the model does not describe the kernel. Between 100 and this it is shown as 100."""
+FEW_BLOCKS_PCT = 40.0
 LOW_OCCUPANCY = 0.4
 TAIL_LOSS = 1.25
 
@@ -35,6 +36,18 @@ def margin(memory_pct: float, compute_pct: float) -> float:
     """Points to the nearest change of the verdict."""
     high, low = max(memory_pct, compute_pct), min(memory_pct, compute_pct)
     return BOUND_PCT - high if high < BOUND_PCT else min(high - BOUND_PCT, high - low)
+
+
+def most_compute_pct(kernel: KernelInput, device: DeviceSpec) -> float:
+    """Multiprocessors that get a block at all, in percent."""
+    if not kernel.grid or not device.sm_count:
+        return 100.0
+    return min(100.0, 100.0 * math.prod(kernel.grid) / device.sm_count)
+
+
+def few_blocks(kernel: KernelInput, device: DeviceSpec) -> bool:
+    """Whether so few multiprocessors have work that neither side can come near its limit."""
+    return most_compute_pct(kernel, device) < FEW_BLOCKS_PCT
 
 
 def confidence(points: float, guessed: bool) -> float:
