@@ -32,6 +32,8 @@ COMPARE: dict[type, Callable[[Any, Any], bool]] = {
     ast.NotEq: operator.ne,
 }
 LARGEST = 1 << 62
+FAR = 1 << 20
+"""Stands for a stride that is only known at run time."""
 NEUTRAL = {(ast.Add, 0), (ast.Sub, 0), (ast.Mult, 1), (ast.Div, 1)}
 
 
@@ -184,6 +186,11 @@ def index_arithmetic(walker: Walker, op: ast.operator, left: Value, right: Value
         if isinstance(factor.const, int) and known is not None:
             by = int(factor.const)
             return affine(result, {a: c * by for a, c in known[0].items()} if by else {}, known[1] * by)
+        scalar, other = (left, right) if left.terms == {} and not left.axes else (right, left)
+        if scalar.terms == {} and scalar.const is None and other.terms:
+            walker.fresh += 1
+            steps = dict.fromkeys(other.axes, FAR)
+            return affine(result, {Atom(f"*{walker.fresh}", count_of(other.terms), other.axes, steps): 1}, 0)
     elif isinstance(op, (ast.FloorDiv, ast.Mod)) and isinstance(right.const, int) and right.const > 0:
         return divided(walker, isinstance(op, ast.Mod), left, int(right.const), wide)
     else:

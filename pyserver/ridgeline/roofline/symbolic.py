@@ -101,7 +101,7 @@ class Access:
     @property
     def scattered(self) -> bool:
         """Whether an atom's values are not the numbers 0 … count-1, so that nothing can be said of the span."""
-        return any(a.indirect or a.name.startswith("?") for a in self.terms)
+        return any(a.indirect or a.name.startswith(("?", "*")) for a in self.terms)
 
     def distinct(self) -> int:
         """Different elements that all programs together touch: the product of the atoms' ranges, narrowed by masks and
@@ -118,7 +118,7 @@ class Access:
                 total *= max(0, min(math.prod(left.pop(a) for a in part), bound.high - max(bound.low, 0)))
         lost = [a for a in left if a.name.startswith("?")]
         steps = sorted(abs(self.terms[a]) for a in counts if a not in lost)
-        if lost and steps and not self.indirect:  # what is not known lies between the steps of what is
+        if lost and steps and steps[0] > 1 and not self.indirect:  # what is not known lies between the steps of what is
             inner = min(math.prod(left.pop(a) for a in lost), max(1, steps[0]))
             total *= inner
         total *= math.prod(left.values())
@@ -145,9 +145,8 @@ class Access:
     def burst(self) -> int:
         """Elements that lie together: how far the atoms' ranges fill memory without a gap."""
         filled = 1
-        for coefficient, count in sorted(
-            (abs(c), max(1, a.count)) for a, c in self.terms.items() if c and not a.indirect
-        ):
+        known = (t for t in self.terms.items() if t[1] and not t[0].indirect and not t[0].name.startswith(("?", "*")))
+        for coefficient, count in sorted((abs(c), max(1, a.count)) for a, c in known):
             if coefficient > filled:
                 break
             filled = max(filled, coefficient * count)
