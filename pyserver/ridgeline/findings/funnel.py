@@ -44,10 +44,10 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
         finding = _gate(facts, candidate, saving, bound)
         if finding is None:
             continue
-        if finding.saving_us is not None and candidate.claims is not None:
-            taken = spans.together(taken, facts.clip(candidate.claims))
-        elif finding.saving_us is not None:
+        if finding.saving_us is not None:
             budget -= finding.saving_us * facts.n
+            if candidate.claims is not None:
+                taken = spans.together(taken, facts.clip(candidate.claims))
         found.append(finding)
     return _cap(found)
 

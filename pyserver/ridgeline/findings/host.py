@@ -172,6 +172,18 @@ class HostFacts:
         rows = (self.trace.op_args.input_dims[args] or []) if args >= 0 else []
         return [list(r) if isinstance(r, (list, tuple)) and all(isinstance(d, int) for d in r) else [] for r in rows]
 
+    def all_dims_of(self, op: int) -> list[list[int]]:
+        """Shapes of the input tensors, those in lists (as ``cat`` takes them) among them."""
+        args = int(self.trace.ops.args[op]) if op >= 0 else -1
+        rows = (self.trace.op_args.input_dims[args] or []) if args >= 0 else []
+        flat = [
+            r
+            for row in rows
+            if isinstance(row, (list, tuple))
+            for r in (row if row and isinstance(row[0], (list, tuple)) else [row])
+        ]
+        return [list(r) for r in flat if len(r) and all(isinstance(d, int) for d in r)]
+
     @cached_property
     def optimizer_spans(self) -> dict[int, list[tuple[float, float, str]]]:
         """By thread: (start, end, name) of ``Optimizer.step#…`` and ``Optimizer.zero_grad#…`` in order."""

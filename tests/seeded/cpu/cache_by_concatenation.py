@@ -9,11 +9,12 @@ class Layer(nn.Module):
         self.qkv = nn.Linear(128, 384)
 
     def forward(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        q, k, v = self.qkv(x).chunk(3, -1)
-        keys = torch.cat([keys, k], 1)  # finds: token-decode
-        values = torch.cat([values, v], 1)
+        b, n, c = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, 4, c // 4).permute(2, 0, 3, 1, 4)
+        keys = torch.cat([keys, k], 2)  # finds: token-decode
+        values = torch.cat([values, v], 2)
         out = nn.functional.scaled_dot_product_attention(q, keys, values)
-        return out, keys, values
+        return out.transpose(1, 2).reshape(b, n, c), keys, values
 
 
 @torch.no_grad()
@@ -21,7 +22,7 @@ def main(steps: int = 150) -> None:
     torch.manual_seed(0)
     layer = Layer().eval()
     x = torch.randn(4, 1, 128)
-    keys = values = torch.randn(4, 32, 128)
+    keys = values = torch.randn(4, 4, 32, 32)
     for _ in range(steps):
         x, keys, values = layer(x, keys, values)
 

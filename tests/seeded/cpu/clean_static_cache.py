@@ -7,13 +7,13 @@ from torch import nn
 def main(steps: int = 120) -> None:
     torch.manual_seed(0)
     qkv = nn.Linear(256, 768)
-    keys, values = torch.zeros(16, 512, 256), torch.zeros(16, 512, 256)
+    keys, values = torch.zeros(16, 8, 512, 32), torch.zeros(16, 8, 512, 32)
     x = torch.randn(16, 1, 256)
     for step in range(steps):
-        q, k, v = qkv(x).chunk(3, -1)
-        keys[:, step : step + 1] = k
-        values[:, step : step + 1] = v
-        x = nn.functional.scaled_dot_product_attention(q, keys, values)
+        q, k, v = qkv(x).view(16, 1, 3, 8, 32).permute(2, 0, 3, 1, 4)
+        keys[:, :, step : step + 1] = k
+        values[:, :, step : step + 1] = v
+        x = nn.functional.scaled_dot_product_attention(q, keys, values).transpose(1, 2).reshape(16, 1, 256)
 
 
 if __name__ == "__main__":

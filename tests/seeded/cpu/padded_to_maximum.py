@@ -14,11 +14,11 @@ class Texts(Dataset):
         return torch.randint(1, 500, (16 + index * 37 % 60,), generator=generator)
 
 
-def collate(rows: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+def collate(rows: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     ids = torch.zeros(len(rows), 256, dtype=torch.long)
     for row, text in enumerate(rows):
         ids[row, : len(text)] = text
-    return ids, ids != 0
+    return {"input_ids": ids, "attention_mask": ids != 0}
 
 
 class Model(nn.Module):
@@ -38,10 +38,10 @@ def main(steps: int = 50) -> None:
     model = Model()
     opt = torch.optim.SGD(model.parameters(), lr=1e-3)
     loader = DataLoader(Texts(), batch_size=8, collate_fn=collate, num_workers=1, persistent_workers=True)
-    for step, (input_ids, attention_mask) in enumerate(loader):  # finds: padding
+    for step, batch in enumerate(loader):  # finds: padding
         if step == steps:
             break
-        loss = model(input_ids=input_ids, attention_mask=attention_mask).square().mean()
+        loss = model(**batch).square().mean()
         loss.backward()
         opt.step()
         opt.zero_grad()

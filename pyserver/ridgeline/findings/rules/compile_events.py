@@ -3,6 +3,7 @@ reason, on the line that it named."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from ridgeline.profile import CompileEvent, SourceRef
 RECOMPILES = 2
 """From one line. The first recompile makes a size dynamic, which is as it should be; more of them means that something
 else changes from call to call."""
+
+
+GUARD_ID = re.compile(r"^\d+/\d+: ")
 
 
 class _Kind(NamedTuple):
@@ -84,5 +88,7 @@ def _candidate(facts: Facts, kind: _Kind, events: list[CompileEvent]) -> Candida
 
 
 def _short(reason: str) -> str:
+    """The first line, without torch's compile id before a guard and the source text behind it."""
     first = next((line.strip() for line in reason.splitlines() if line.strip()), reason)
-    return (first[:197] + "…" if len(first) > 198 else first).rstrip(".")
+    first = GUARD_ID.sub("", first).split("  #", 1)[0].rstrip(" .")
+    return first[:197] + "…" if len(first) > 198 else first

@@ -39,7 +39,7 @@ def _growing(facts: Facts, names: tuple[str, ...]) -> _Growth | None:
     groups: dict[tuple[str, int, str], list[tuple[int, list[list[int]]]]] = defaultdict(list)
     for row in map(int, facts.ops_named(*names)):
         at = facts.line_of_op(facts.outermost(row))
-        dims = [d for d in facts.dims_of(row) if d]
+        dims = facts.all_dims_of(row)
         if at is not None and dims:
             groups[at.file, at.line, facts.op_name(row)].append((row, dims))
     best = _Growth([], 0, 0)

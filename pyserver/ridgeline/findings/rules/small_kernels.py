@@ -9,11 +9,11 @@ import numpy as np
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.profile import SourceRef
 
 COUNT_PER_STEP = 40
 """Of one operation on the same shapes, from one statement and step. A model's layers repeat one a dozen times or two."""
-REGIONS = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "autograd::engine")
 MEDIAN_US = 10.0
 """TraceLens calls a kernel short below this; a launch costs the host about as much."""
 SPEEDUP = 10.0
@@ -21,6 +21,8 @@ SPEEDUP = 10.0
 
 
 def rule(facts: Facts) -> list[Candidate]:
+    if not facts.steps:
+        return []  # what repeats within a step cannot be told from what repeats because steps do
     groups: dict[tuple[str, int], dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
     places: dict[tuple[str, int], SourceRef] = {}
     for row in facts.recorded_work:
@@ -52,7 +54,7 @@ def _signature(facts: Facts, row: int) -> object:
 def _is_not_the_statements(facts: Facts, row: int) -> bool:
     """Within compiled code, the backward pass and the optimizer something else does the repeating."""
     op = int(facts.work.op[row])
-    if op >= 0 and any(facts.op_name(a).startswith(REGIONS) for a in facts.ancestors(op)):
+    if op >= 0 and any(facts.op_name(a).startswith(REGION_PREFIXES) for a in facts.ancestors(op)):
         return True
     return (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row)
 

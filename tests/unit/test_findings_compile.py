@@ -1,0 +1,92 @@
+"""What torch.compile reports, and the overhead of calling what it made."""
+
+from __future__ import annotations
+
+import pytest
+from builders import TraceBuilder
+
+from ridgeline.findings import find
+from ridgeline.findings.rules.compile_events import RECOMPILES
+from ridgeline.findings.rules.compiled_overhead import SHARE_PCT
+from ridgeline.profile import CompileEvent, Finding
+
+
+def _find(events: list[CompileEvent], b: TraceBuilder | None = None) -> list[Finding]:
+    if b is None:
+        b = TraceBuilder()
+        b.step(0.0, 1000.0)
+        b.kernel("k", 0.0, 1000.0, launched=-5.0)
+    context = b.context()
+    context.document.compile_events = events
+    return find(context)
+
+
+def _by_code(findings: list[Finding], code: str) -> list[Finding]:
+    return [f for f in findings if f.code == code]
+
+
+def test_breaks_each_on_its_line() -> None:
+    """A function with .item() on line 6 and print on line 8: two breaks."""
+    findings = _find(
+        [
+            CompileEvent(kind="break", reason="Tensor.item", file="f.py", line=6),
+            CompileEvent(kind="break", reason="call to print\n  Hint: …", file="f.py", line=8),
+            CompileEvent(kind="break", reason="Tensor.item", file="f.py", line=6),
+        ]
+    )
+    assert [(f.line, f.severity) for f in _by_code(findings, "graph-break")] == [(6, "information"), (8, "information")]
+    first = _by_code(findings, "graph-break")[0]
+    assert first.evidence["count"] == 2
+    assert first.saving_us is None, "no promise: what a cut costs cannot be read from the cut"
+
+
+@pytest.mark.parametrize(("count", "severity"), [(RECOMPILES - 1, "hint"), (RECOMPILES, "information")])
+def test_the_first_recompile_is_as_it_should_be(count: int, severity: str) -> None:
+    events = [CompileEvent(kind="recompile", reason=f"L['n'] == {k}", file="f.py", line=3) for k in range(count)]
+    (finding,) = _by_code(_find(events), "recompile")
+    assert finding.severity == severity
+
+
+def test_skipped_graphs_with_the_reason_and_no_graph_launch() -> None:
+    event = CompileEvent(
+        kind="cudagraph_skip", reason="skipping cudagraphs due to cpu device (x)", file="m.py", line=12
+    )
+    (finding,) = _by_code(_find([event]), "cudagraph-skip")
+    assert finding.line == 12
+    assert "CUDA graphs skipped: skipping cudagraphs due to cpu device" in finding.message
+    assert finding.evidence["graph_launches_per_step"] == 0.0
+
+
+def test_a_fallback_on_its_line() -> None:
+    event = CompileEvent(
+        kind="fallback", reason="Torchinductor does not support complex operators", file="c.py", line=5
+    )
+    (finding,) = _by_code(_find([event]), "fallback-kernel")
+    assert finding.line == 5
+    assert "ATen fallback" in finding.message
+
+
+def _region(overhead: float) -> TraceBuilder:
+    """Ten calls of a tiny region in a CPU step of 10 ms, each with ``overhead`` µs of lookup and prologue."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 10_000.0
+        b.step(t, 10_000.0)
+        b.op("aten::mm", t + 5000, 4000)
+        for i in range(10):
+            s = t + 300 * i
+            b.line(s, s + 290, "tiny.py", 14, "x = compiled(x)")
+            b.op("TorchDynamo Cache Lookup", s, overhead / 2)
+            b.op("Torch-Compiled Region: 0/0", s + overhead / 2, overhead / 2 + 10)
+            b.op("AOTDispatcher Runtime Wrapper Prologue", s + overhead / 2 + 1, overhead / 2)
+            b.op("cpp_fused_add_0", s + overhead + 2, 5)
+    return b
+
+
+@pytest.mark.parametrize(("overhead", "expected"), [(10 * SHARE_PCT - 2, 0), (10 * SHARE_PCT + 2, 1)])
+def test_a_region_too_small_to_be_worth_calling(overhead: float, expected: int) -> None:
+    found = _by_code(_find([], _region(overhead)), "compiled-overhead")
+    assert len(found) == expected
+    if found:
+        assert found[0].line == 14
+        assert found[0].evidence["calls_per_step"] == 10.0

@@ -1,0 +1,147 @@
+"""pageable-copy, host-round-trip, bias-copy, exposed-communication: time that moves data."""
+
+from __future__ import annotations
+
+import pytest
+from builders import TraceBuilder
+
+from ridgeline.findings import find
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.rules import exposed_communication
+from ridgeline.profile import Finding
+from ridgeline.trace.tables import Call, Work
+
+
+def _by_code(findings: list[Finding], code: str) -> list[Finding]:
+    return [f for f in findings if f.code == code]
+
+
+def test_time_of_copies_alone_is_no_idle_time() -> None:
+    """K 0-100, Memcpy HtoD (Pageable) 100-900 of 8,000,000 B, K 900-1000: idle 0, copy alone 80 %, 10.0 GB/s."""
+    b = TraceBuilder()
+    b.kernel("k", 0.0, 100.0)
+    b.line(90.0, 905.0, "train.py", 5, "x = x.to(device)")
+    b.copy("Memcpy HtoD (Pageable -> Device)", 100.0, 800.0, launched=95.0, blocks_until=902.0, nbytes=8_000_000)
+    b.kernel("k", 900.0, 100.0, launched=899.0)
+    context = b.context()
+    facts = Facts(context)
+    assert facts.idle.total == 0.0
+    assert 100 * facts.exposed(facts.copies()).total / facts.recorded_us == pytest.approx(80.0)
+    finding = _by_code(find(context), "pageable-copy")[0]
+    assert finding.line == 5
+    assert finding.evidence["gb_per_s"] == pytest.approx(10.0)
+    assert finding.saving_us == pytest.approx(800 * (1 - 1 / 2.5))
+    assert "pin_memory=True" in finding.message
+    assert finding.evidence["mend"] == "pin-memory"
+    assert not _by_code(find(context), "data-loading"), "not the loader's"
+
+
+def test_a_hidden_copy_is_not_suggested() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.kernel("gemm", t, 1000.0, launched=t - 10)
+        b.copy("Memcpy HtoD (Pageable -> Device)", t + 100, 300.0, launched=t + 90, nbytes=1e6, stream=8)
+    found = _by_code(find(b.context()), "pageable-copy")
+    assert [f.severity for f in found] == ["hint"]
+    assert found[0].saving_us is None
+    assert "pin_memory" not in found[0].message
+
+
+def test_pinned_copies_are_left_alone() -> None:
+    b = TraceBuilder()
+    b.step(0.0, 1000.0)
+    b.copy("Memcpy HtoD (Pinned -> Device)", 100.0, 800.0, launched=90.0, nbytes=8e6)
+    assert not _by_code(find(b.context()), "pageable-copy")
+
+
+def _round_trip(nbytes: float) -> TraceBuilder:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t + 300, t + 700, "metrics.py", 4, "host = mask.double().cpu().numpy()")
+        b.kernel("gemm", t, 300.0, launched=t - 6)
+        b.op("aten::to", t + 301, 60, dims=[[4096, 8]], types=["double"])
+        b.op("aten::_to_copy", t + 302, 58, dims=[[4096, 8]], types=["double"])
+        b.op("aten::copy_", t + 303, 56, dims=[[4096, 8], [4096, 8]], types=["double", "double"])
+        b.copy("Memcpy DtoH (Device -> Pageable)", t + 305, 50.0, launched=t + 304, blocks_until=t + 356, nbytes=nbytes)
+        b.kernel("gemm", t + 700, 298.0, launched=t + 695)
+    return b
+
+
+def test_a_round_trip_in_double_precision() -> None:
+    finding = _by_code(find(_round_trip(262_144).context()), "host-round-trip")[0]
+    assert (finding.file, finding.line) == ("metrics.py", 4)
+    assert finding.evidence["double_precision"] is True
+    assert finding.time_us == pytest.approx(50 + 345, abs=8), "the copy, and the gap until the next launch"
+    assert not _by_code(find(_round_trip(262_144).context()), "hidden-sync"), "said once"
+
+
+def test_one_number_is_no_round_trip() -> None:
+    findings = find(_round_trip(8).context())
+    assert not _by_code(findings, "host-round-trip")
+    assert _by_code(findings, "hidden-sync")
+
+
+def test_the_bias_copy_saves_at_most_the_copy() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "model.py", 9, "y = bias + x @ w")
+        b.op("aten::addmm", t + 1, 50)
+        copy = b.call("cudaMemcpyAsync", t + 10, 4.0, Call.MEMCPY)
+        b.kernel("Memcpy DtoD (Device -> Device)", t + 100, 80.0, call=copy, work=Work.MEMCPY, nbytes=33_554_432)
+        b.kernel("nvjet", t + 180, 815.0, launched=t + 20)
+    finding = _by_code(find(b.context()), "bias-copy")[0]
+    assert finding.line == 9
+    assert finding.saving_us == finding.saving_bound_us == pytest.approx(80.0)
+    assert finding.evidence["bytes"] == [33_554_432]
+
+
+def _collectives(alone: float, overlap: float) -> TraceBuilder:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 10_000.0 * k
+        b.step(t, 10_000.0)
+        b.kernel("gemm", t, 10_000.0 - alone, launched=t - 10, stream=7)
+        start = t + 10_000.0 - alone - overlap
+        b.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", start, alone + overlap, launched=t, stream=20)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("alone", "expected"),
+    [(100 * exposed_communication.SHARE_PCT - 50, 0), (100 * exposed_communication.SHARE_PCT + 50, 1)],
+)
+def test_exposed_communication_at_the_edge(alone: float, expected: int) -> None:
+    assert len(_by_code(find(_collectives(alone, 500.0).context()), "exposed-communication")) == expected
+
+
+def test_overlap_is_the_part_of_communication_under_computation() -> None:
+    """Compute [0, 200], communication [150, 350]: overlap 25 %, exposed 150."""
+    b = TraceBuilder()
+    b.kernel("gemm", 0.0, 200.0, stream=7)
+    b.kernel("ncclDevKernel_AllGather", 150.0, 200.0, stream=20)
+    finding = _by_code(find(b.context()), "exposed-communication")[0]
+    assert finding.evidence["overlapped_pct"] == pytest.approx(25.0)
+    assert finding.time_us == pytest.approx(150.0)
+    assert finding.saving_bound_us == pytest.approx(150.0)
+
+
+def test_one_pool_of_communication_is_claimed_once() -> None:
+    """A straggler and exposed communication speak of the same time: the second has no amount of its own."""
+    b = TraceBuilder()
+    total = 0.0
+    for i, dur in enumerate([530_000.0, 100_000.0, 200_000.0, 319_680.0]):
+        b.kernel("ncclDevKernel_AllReduce", 1_000_000.0 * i, dur, launched=1_000_000.0 * i - 10, stream=20)
+        total += dur
+    findings = find(b.context())
+    skew = _by_code(findings, "communication-skew")[0]
+    assert skew.saving_us is None
+    assert skew.evidence["ratio"] == pytest.approx(5.3)
+    claimed = sum(f.saving_us or 0.0 for f in findings if "communication" in f.code)
+    assert claimed <= total == pytest.approx(1_149_680.0)
+    assert _by_code(findings, "exposed-communication")[0].saving_bound_us == pytest.approx(total)
