@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import TraceBuilder
 
+from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.rules.compile_events import RECOMPILES
 from ridgeline.findings.rules.compiled_overhead import SHARE_PCT

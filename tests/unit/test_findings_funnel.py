@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from builders import TraceBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import TraceBuilder
 from ridgeline.findings import spans
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts

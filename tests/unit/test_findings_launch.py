@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import TraceBuilder
 
+from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.rules import small_kernels

@@ -20,6 +20,14 @@ SPEEDUP = 10.0
 """Of the statement once it is one operation on whole tensors: fifty launches become a few."""
 
 
+VIEWS = (
+    "aten::as_strided aten::view aten::t aten::transpose aten::detach detach aten::expand aten::select aten::slice aten::permute "
+    "aten::reshape aten::unsqueeze aten::squeeze aten::empty aten::empty_like aten::empty_strided aten::result_type "
+    "aten::resolve_conj aten::resolve_neg aten::lift_fresh aten::alias aten::chunk aten::split aten::unbind"
+).split()
+"""Operations that compute nothing. On a CPU they are rows like any other; alone they make no loop."""
+
+
 def rule(facts: Facts) -> list[Candidate]:
     if not facts.steps:
         return []  # what repeats within a step cannot be told from what repeats because steps do
@@ -36,7 +44,9 @@ def rule(facts: Facts) -> list[Candidate]:
         repeated = [
             r
             for rows in kinds.values()
-            if len(rows) >= COUNT_PER_STEP * facts.n and float(np.median(facts.work.time[rows])) < MEDIAN_US
+            if not (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
+            and len(rows) >= COUNT_PER_STEP * facts.n
+            and float(np.median(facts.work.time[rows])) < MEDIAN_US
             for r in rows
         ]
         if repeated:
