@@ -24,8 +24,8 @@ def same(one: Any, other: Any) -> bool:
         return type(one) is type(other) and all(
             same(getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one)
         )
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and bool(one == other)
 
 

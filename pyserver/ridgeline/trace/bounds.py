@@ -22,7 +22,13 @@ _OUT_OF_PROPORTION = 10.0
 
 
 def bounded(trace: Trace) -> tuple[F64, npt.NDArray[np.bool_]]:
-    """(counted duration in µs, whether it was bounded) for each device event."""
+    """(counted duration in µs, whether it was bounded) for each device event; worked out once a trace."""
+    if trace.bounded is None:
+        trace.bounded = _bounded(trace)
+    return trace.bounded
+
+
+def _bounded(trace: Trace) -> tuple[F64, npt.NDArray[np.bool_]]:
     events = trace.device_events
     time = events.dur.astype(np.float64, copy=True)
     flagged = np.zeros(len(time), dtype=bool)
@@ -40,17 +46,25 @@ def bounded(trace: Trace) -> tuple[F64, npt.NDArray[np.bool_]]:
     _bound_to_recording(trace, time, flagged)
     if not len(rows):
         return time, flagged
-    communication = communication_rows(trace)
-    for row, after in zip(rows.tolist(), nexts.tolist()):
-        gap = float(events.start[after] - events.start[row])
-        if communication[row]:
-            continue
-        twins = np.flatnonzero((events.name == events.name[row]) & (np.arange(len(time)) != row))
-        usual = float(np.median(events.dur[twins])) if len(twins) else gap
-        if events.dur[row] > _OUT_OF_PROPORTION * max(usual, 1.0):
-            time[row] = gap
-            flagged[row] = True
+    gap = events.start[nexts] - events.start[rows]
+    usual, alone = _usual_durations(trace)
+    usual = np.where(alone[rows], gap, usual[rows])
+    wrong = (events.dur[rows] > _OUT_OF_PROPORTION * np.maximum(usual, 1.0)) & ~communication_rows(trace)[rows]
+    time[rows[wrong]] = gap[wrong]
+    flagged[rows[wrong]] = True
     return time, flagged
+
+
+def _usual_durations(trace: Trace) -> tuple[F64, npt.NDArray[np.bool_]]:
+    """For each device event the median of its name's durations (of two, the shorter), and whether the name is alone."""
+    events = trace.device_events
+    order = np.lexsort((events.dur, events.name))
+    _, first, inverse, count = np.unique(events.name[order], return_index=True, return_inverse=True, return_counts=True)
+    middle = events.dur[order][first + (count - 1) // 2]
+    inverse = inverse.reshape(-1)
+    usual, alone = np.empty(len(order)), np.empty(len(order), dtype=bool)
+    usual[order], alone[order] = middle[inverse], (count == 1)[inverse]
+    return usual, alone
 
 
 def _bound_to_recording(trace: Trace, time: F64, flagged: npt.NDArray[np.bool_]) -> None:

@@ -28,7 +28,7 @@ from ridgeline.trace.tables import Trace
 _MAGIC = b"ridgeline columns 1\n"
 _ALIGN = 64
 _LONGEST_HEADER = 1 << 30
-_DTYPES = {"<f8", "<i8", "<i4", "|u1"}
+_DTYPES = {"<f8", "<i8", "<i4", "|u1", "|b1"}
 
 
 class _Header(msgspec.Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ridgeline.trace.nesting import innermost, threads_of
+from ridgeline.trace.nesting import innermost, latest, threads_of
 from ridgeline.trace.tables import F64, I32, I64, U8, Call, Calls, DeviceEvents, Ops
 
 _LATE = 1.0
@@ -17,24 +17,22 @@ def match_latest(keys: I64, times: F64, wanted: I64, moments: F64, preferred: U8
 
     Rows with ``preferred`` set win over others of the same key. -1 where the key is negative or unknown.
     """
-    out = np.full(len(wanted), -1, dtype=np.int32)
-    usable = np.flatnonzero(keys >= 0)
-    if not len(usable) or not len(wanted):
-        return out
-    order = usable[np.lexsort((times[usable], keys[usable]))]
-    sorted_keys = keys[order]
-    left = np.searchsorted(sorted_keys, wanted, side="left")
-    right = np.searchsorted(sorted_keys, wanted, side="right")
-    found = (wanted >= 0) & (right > left)
-    single = found & (right - left == 1)
-    out[single] = order[left[single]]
-    for row in np.flatnonzero(found & ~single):
-        rows = order[left[row] : right[row]]
-        if preferred is not None and preferred[rows].any():
-            rows = rows[preferred[rows] > 0]
-        position = int(np.searchsorted(times[rows], moments[row] + _LATE, side="right")) - 1
-        out[row] = rows[max(position, 0)]
-    return out
+    out = np.full(len(wanted), -1, dtype=np.int64)
+    for rows in (
+        np.flatnonzero((keys >= 0) & (preferred > 0)) if preferred is not None else None,
+        np.flatnonzero(keys >= 0),
+    ):
+        open_rows = np.flatnonzero((out < 0) & (wanted >= 0))
+        if rows is None or not len(rows) or not len(open_rows):
+            continue
+        found = latest(keys[rows], times[rows], wanted[open_rows], moments[open_rows] + _LATE)
+        # None began before: the first of the key.
+        order = np.lexsort((times[rows], keys[rows]))
+        position = np.minimum(np.searchsorted(keys[rows][order], wanted[open_rows]), len(rows) - 1)
+        first = np.where(keys[rows][order[position]] == wanted[open_rows], order[position], -1)
+        found = np.where(found >= 0, found, first)
+        out[open_rows] = np.where(found >= 0, rows[np.maximum(found, 0)], -1)
+    return out.astype(np.int32)
 
 
 def join(device: DeviceEvents, calls: Calls, ops: Ops) -> None:

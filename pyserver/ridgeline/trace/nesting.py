@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from ridgeline.trace.tables import F64, I32, I64
 
@@ -16,7 +20,6 @@ def threads_of(pid: I64, tid: I64) -> I32:
     _, inverse = np.unique(process.reshape(-1) * len(names) + thread.reshape(-1), return_inverse=True)
     out: I32 = inverse.reshape(-1).astype(np.int32)
     return out
-
 
 
 def nest(start: F64, dur: F64, thread: I32) -> tuple[I32, F64]:
@@ -58,26 +61,41 @@ def nest(start: F64, dur: F64, thread: I32) -> tuple[I32, F64]:
     return np.array(parents, dtype=np.int32), np.maximum(np.array(selfs, dtype=np.float64), 0.0)
 
 
+def latest(group: npt.NDArray[np.integer[Any]], time: F64, at_group: npt.NDArray[np.integer[Any]], at: F64) -> I64:
+    """For each moment ``at``: the row of the same group with the latest ``time`` not after it; -1 if there is none.
+
+    Of equal times the last row wins. One sort of rows and moments together, whatever the number of groups.
+    """
+    rows, wanted = len(time), len(at)
+    if not rows or not wanted:
+        return np.full(wanted, -1, dtype=np.int64)
+    groups = np.concatenate([group, at_group])
+    order = np.lexsort((np.repeat([0, 1], [rows, wanted]), np.concatenate([time, at]), groups))
+    is_row = order < rows
+    last = np.maximum.accumulate(np.where(is_row, np.arange(len(order)), -1))
+    found = np.where(last >= 0, order[np.maximum(last, 0)], -1)
+    found = np.where((found >= 0) & (groups[np.maximum(found, 0)] == groups[order]), found, -1)
+    out = np.empty(wanted, dtype=np.int64)
+    out[order[~is_row] - rows] = found[~is_row]
+    return out
+
+
 def innermost(start: F64, end: F64, thread: I32, parent: I32, at: F64, at_thread: I32) -> I32:
     """Row of the innermost range of ``at_thread`` that holds the moment ``at``, -1 for none.
 
     ``start`` ascends; ``parent`` is :func:`nest`'s. Climbs from the last range that began before the moment.
     """
-    out = np.full(len(at), -1, dtype=np.int32)
-    if not len(start):
-        return out
-    for where in np.unique(at_thread):
-        rows = np.flatnonzero(thread == where)
-        wanted = np.flatnonzero(at_thread == where)
-        if not len(rows) or not len(wanted):
-            continue
-        moments = at[wanted]
-        position = np.searchsorted(start[rows], moments, side="right") - 1
-        current = np.where(position >= 0, rows[np.maximum(position, 0)], -1).astype(np.int32)
-        while True:
-            over = (current >= 0) & (end[np.maximum(current, 0)] < moments)
-            if not over.any():
-                break
-            current[over] = parent[current[over]]
-        out[wanted] = current
-    return out
+    current = latest(thread, start, at_thread, at)
+    climbing = np.flatnonzero(current >= 0)
+    while len(climbing):
+        climbing = climbing[end[current[climbing]] < at[climbing]]
+        current[climbing] = parent[current[climbing]]
+        climbing = climbing[current[climbing] >= 0]
+    return current.astype(np.int32)
+
+
+def rows_by(ids: npt.NDArray[np.integer[Any]]) -> Iterator[tuple[int, I64]]:
+    """(id, its rows in ascending order) for each distinct id, with one sort."""
+    order = np.argsort(ids, kind="stable")
+    distinct, first = np.unique(ids[order], return_index=True)
+    yield from zip(distinct.tolist(), np.split(order, first[1:]))

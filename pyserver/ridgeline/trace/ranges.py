@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ridgeline.trace.nesting import nest, threads_of
+from ridgeline.trace.nesting import nest, rows_by, threads_of
 from ridgeline.trace.tables import F64, I32, Ranges, Trace
 
 NOT_EXPORTABLE = "unknown"
@@ -33,27 +32,24 @@ def range_totals(trace: Trace) -> list[RangeTotal]:
     """One row a label, the largest inclusive time first. ``unknown`` is one row a range: they may be different ones."""
     ranges = trace.ranges
     thread = threads_of(ranges.pid, ranges.tid)
-    parent, own = nest(ranges.start, ranges.dur, thread)
-    outermost = _outermost(ranges, parent)
+    _, own = nest(ranges.start, ranges.dur, thread)
+    added = _added(ranges, thread)
     out = []
-    for name in np.unique(ranges.name).tolist():
-        rows = np.flatnonzero(ranges.name == name)
+    for name, rows in rows_by(ranges.name):
         groups = [rows[k : k + 1] for k in range(len(rows))] if trace.strings[name] == NOT_EXPORTABLE else [rows]
         for group in groups:
-            top = group[outermost[group]]
-            out.append(RangeTotal(name, len(group), float(ranges.dur[top].sum()), float(own[group].sum())))
+            out.append(RangeTotal(name, len(group), float(added[group].sum()), float(own[group].sum())))
     return sorted(out, key=lambda row: -row.inclusive)
 
 
-def _outermost(ranges: Ranges, parent: I32) -> npt.NDArray[np.bool_]:
-    """Whether no enclosing range has the same name."""
-    out = np.ones(len(parent), dtype=bool)
-    names, parents = ranges.name.tolist(), parent.tolist()
-    for row, name in enumerate(names):
-        above = parents[row]
-        while above >= 0:
-            if names[above] == name:
-                out[row] = False
-                break
-            above = parents[above]
+def _added(ranges: Ranges, thread: I32) -> F64:
+    """What each range adds to the time in which one of its name is open on its thread."""
+    until: dict[tuple[int, int], float] = {}
+    starts, ends = ranges.start.tolist(), (ranges.start + ranges.dur).tolist()
+    out = np.zeros(len(thread))
+    for row, key in enumerate(zip(thread.tolist(), ranges.name.tolist())):
+        covered = max(until.get(key, starts[row]), starts[row])
+        if ends[row] > covered:
+            out[row] = ends[row] - covered
+        until[key] = max(covered, ends[row])
     return out

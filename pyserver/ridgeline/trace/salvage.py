@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ridgeline.trace import repair
 from ridgeline.trace.decode import Failure, RecordDecoder, Records
 
-BOUNDARY = re.compile(rb"\}\s*,?\s*\{")
+BOUNDARY = re.compile(rb"\}\s*(?:,\s*)?\{")
 _OPENING = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:')
 _CLOSING = re.compile(rb'\]\s*(?:\}\s*(?:\Z|,)|,\s*"\w+"\s*:|\Z)')
 _NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
@@ -20,6 +20,8 @@ _LONGEST_RECORD = 1 << 18
 """How far a broken record is searched for its end before the next record's opening is taken."""
 _MANY = 32
 """Faults in one stretch after which it is mended as a whole."""
+_FIRST_WINDOW = 1 << 14
+"""What is looked over at once behind a fault; it grows while there is none, so that work stays in proportion."""
 
 
 @dataclass(slots=True)
@@ -117,53 +119,64 @@ class Salvage:
     def __iter__(self) -> Iterator[Records]:
         buffer = self._buffer
         self._damage.mends += buffer.mend(repair.mend)
-        faults = 0
-        starts, ends = self._boundaries()
-        row, step = 0, len(starts)
-        while row < len(starts):
-            step = min(step, len(starts) - row)
-            outcome = self._decoder.parse(buffer.text[starts[row] : ends[row + step - 1]])
-            if not isinstance(outcome, Failure):
-                yield outcome
-                row += step
-                step *= 4
-                buffer.at = ends[row - 1]
-                continue
-            bad = row if outcome.at is None else bisect_right(starts, starts[row] + outcome.at) - 1
-            if step > 1 and bad > row:
-                step = min(bad - row, step - 1)
-                continue
-            if step > 1 and outcome.at is None:
-                step = (step + 1) // 2
-                continue
-            faults += 1
-            buffer.at = starts[row]
-            records = self._single()
-            if records:
-                yield records
-            if records is None or self.closed:
+        faults, window = 0, _FIRST_WINDOW
+        while True:
+            starts, ends = self._boundaries(window)
+            if not starts:
                 return
-            if faults % _MANY == 0:
-                self._damage.mends += buffer.mend(repair.mend_thoroughly)
-                starts, ends = self._boundaries()
-                row, step = 0, len(starts)
-                continue
-            row = bisect_right(starts, buffer.at - 1, row)
-            if row == len(starts) or starts[row] != buffer.at:
-                starts, ends = self._boundaries()
-                row = 0
-            step = 64
-        # The last run ended at the buffer's end or before a record that is not all there.
+            faults_before, row, step = faults, 0, len(starts)
+            while row < len(starts):
+                step = min(step, len(starts) - row)
+                outcome = self._decoder.parse(buffer.text[starts[row] : ends[row + step - 1]])
+                if not isinstance(outcome, Failure):
+                    yield outcome
+                    row += step
+                    step *= 4
+                    buffer.at = ends[row - 1]
+                    continue
+                if step > 1 and (good := self._good_run(starts, row, step, outcome.at)):
+                    step = good
+                    continue
+                faults += 1
+                buffer.at = starts[row]
+                records = self._single()
+                if records:
+                    yield records
+                if records is None or self.closed:
+                    return
+                if faults == _MANY:
+                    self._damage.mends += buffer.mend(repair.mend_thoroughly)
+                    break
+                row = bisect_left(starts, buffer.at, row + 1)
+                if row == len(starts) or starts[row] != buffer.at:
+                    break
+                step = 64
+            window = window * 4 if faults == faults_before else _FIRST_WINDOW
 
-    def _boundaries(self) -> tuple[list[int], list[int]]:
-        text, at = self._buffer.text, self._buffer.at
+    @staticmethod
+    def _good_run(starts: list[int], row: int, step: int, at: int | None) -> int:
+        """How many of ``step`` records to try next, given where the parser stopped; 0: the first one is at fault."""
+        if at is None:
+            return step // 2
+        return min(bisect_right(starts, starts[row] + at, row, row + step) - 1 - row, step - 1)
+
+    def _boundaries(self, window: int) -> tuple[list[int], list[int]]:
+        """Where records seem to start and end in the next ``window`` bytes; the last may not be all there."""
+        buffer = self._buffer
+        text = buffer.text
+        match = _SPACE.match(text, buffer.at)
+        at = buffer.at = match.end() if match else buffer.at
         if at >= len(text):
             return [], []
+        limit = min(len(text), at + window)
         starts, ends = [at], []
-        for match in BOUNDARY.finditer(text, at + 1):
+        for match in BOUNDARY.finditer(text, at + 1, limit):
             ends.append(match.start() + 1)
             starts.append(match.end() - 1)
-        ends.append(len(text))
+        if limit < len(text) and ends:
+            starts.pop()
+        else:
+            ends.append(limit)
         return starts, ends
 
     def _single(self) -> Records | None:

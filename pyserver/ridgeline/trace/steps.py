@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from ridgeline.trace.nesting import rows_by
 from ridgeline.trace.tables import Ranges, StepRow
 
 _PROFILER_STEP = re.compile(r"ProfilerStep#(\d+)")
@@ -54,23 +55,25 @@ def _profiler_steps(ranges: Ranges, strings: list[str], numbers: dict[int, int])
 
 
 def _user_steps(ranges: Ranges, strings: list[str]) -> list[StepRow]:
-    best: tuple[float, int, int] | None = None
-    for name in np.unique(ranges.name).tolist():
-        if not strings[name] or is_framework_range(strings[name]):
+    best, best_rows = 0.0, None
+    for name, rows in rows_by(ranges.name):
+        if len(rows) < 2 or not strings[name] or is_framework_range(strings[name]):
             continue
-        rows = np.flatnonzero(ranges.name == name)
-        if len(rows) < 2 or len(np.unique(ranges.tid[rows])) > 1:
+        if (ranges.tid[rows] != ranges.tid[rows[0]]).any():
             continue
-        start, end = ranges.start[rows], (ranges.start + ranges.dur)[rows]
+        start, end = ranges.start[rows], ranges.start[rows] + ranges.dur[rows]
         if (start[1:] < end[:-1]).any():
             continue  # Nested in itself.
         covered = float((end - start).sum())
-        if best is None or covered > best[0]:
-            best = (covered, name, len(rows))
-    if best is None:
+        if covered > best:
+            best, best_rows = covered, rows
+    if best_rows is None:
         return []
-    rows = np.flatnonzero(ranges.name == best[1])
     return [
-        StepRow(name=f"{strings[best[1]]}#{number}", start=float(ranges.start[row]), dur=float(ranges.dur[row]))
-        for number, row in enumerate(rows.tolist())
+        StepRow(
+            name=f"{strings[int(ranges.name[row])]}#{number}",
+            start=float(ranges.start[row]),
+            dur=float(ranges.dur[row]),
+        )
+        for number, row in enumerate(best_rows.tolist())
     ]

@@ -21,6 +21,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
+Bool = npt.NDArray[np.bool_]
 
 
 class Work(IntEnum):
@@ -212,5 +213,7 @@ class Trace:
     """Row in ``device_events`` -> what the communication library recorded of it (``Collective name``, ``Group size``…)."""
     overhead: Ranges | None = None
     """What the profiler itself took (``overhead`` records: buffer flushes, instrumentation); None if none was recorded."""
+    bounded: tuple[F64, Bool] | None = None
+    """What :func:`ridgeline.trace.bounds.bounded` found, once it was asked: counted durations, and which were bounded."""
     call_stacks: dict[int, str] = field(default_factory=dict)
     """Row in ``ops`` -> its Python stack, innermost first, joined by ``;`` (traces of 2021 keep it with the op)."""
