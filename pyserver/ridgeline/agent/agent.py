@@ -10,19 +10,22 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from . import machine, markers, publish
+from . import kernels, machine, markers, publish
 from .compiles import CompileWatch
 from .exits import Exits
 from .hooks import PostImport
 from .inductor import InductorCapture
-from .kineto import quiet_first_start
 from .labels import Scopes
 from .loaders import Loaders
+from .mainthread import MainThread
+from .notes import CompileNotes
 from .paths import UserFiles
 from .recorder import Recorder, Take
 from .runfolder import RunFolder
 from .spec import Spec
-from .timeline import Timeline, create
+from .timeline import Recorded, Timeline, create
+from .userprof import UserProfiler
+from .watch import Watch
 
 
 class StopProgram(SystemExit):
@@ -47,13 +50,17 @@ class Agent:
         self.torch: Any = None
         self.recorder: Recorder | None = None
         self.capture = InductorCapture(self.users, self._mark, self.complain)
+        self.compile_notes = CompileNotes(self.users, self.complain)
         self.compiles = CompileWatch(self._compile_started, self._compile_ended)
         self.scopes = Scopes()
         self.loaders = Loaders(self.users, self._mark, spec.lengths)
         self._labels: list[list[Any]] = []
+        self.user_profiler: UserProfiler | None = None
+        self.main_thread = MainThread(self.complain)
         self.imports = PostImport(self.complain)
         self.exits = Exits(self._finish)
         self._windows: list[dict[str, Any]] = []
+        self._lines: Recorded | None = None
         self._timeline_row: dict[str, Any] | None = None
         self._packer: threading.Thread | None = None
         self._stopping = False
@@ -72,6 +79,9 @@ class Agent:
         when("torch._inductor.codecache", self.capture.on_codecache)
         when("torch.utils.data.dataloader", self.loaders.on_dataloader)
         when("torch._dynamo.callback", self.compiles.on_callback)
+        when("torch._dynamo.symbolic_convert", self.compile_notes.on_symbolic_convert)
+        when("torch._dynamo.convert_frame", self.compile_notes.on_convert_frame)
+        when("torch._inductor.cudagraph_utils", self.compile_notes.on_cudagraph_utils)
         when("torch._dynamo.eval_frame", self._skip_own_code)
         self.imports.install()
         self.folder.progress("importing")
@@ -79,17 +89,31 @@ class Agent:
     def _on_torch(self, torch: ModuleType) -> None:
         self.torch = torch
         self.imported_torch_ns = time.time_ns()
-        quiet_first_start(torch, self.spec)
         self.scopes.install(torch)
         recorder = Recorder(
             torch, self.spec, self.timeline, self.scopes, self._publish, self.folder.progress, self.complain
         )
         self.recorder = recorder
+        self.user_profiler = UserProfiler(recorder, self.folder, self.timeline, self.scopes, self.complain)
+        self.user_profiler.install(torch)
         markers.on_optimizer(torch, self._mark)
-        self.imports.when("torch.profiler.profiler", lambda module: markers.on_profiler_module(module, self._mark))
+        self.imports.when("torch.profiler.profiler", lambda module: markers.on_profiler_module(module, self._mark_step))
         if self.spec.device != "cpu" and hasattr(torch, "cuda"):
             torch.cuda._lazy_call(self._on_cuda)
-        recorder.begin()
+        if self._must_wait_for_cuda():
+            recorder.defer()
+        else:
+            recorder.begin()
+        Watch(recorder, self.main_thread, self.spec.after).start()
+
+    def _must_wait_for_cuda(self) -> bool:
+        """Where a GPU is present, any profiler session asks the driver for its devices, and after that a forked child
+        cannot use CUDA. So nothing is started before the program itself has initialized it, or shows steps without it.
+        """
+        torch = self.torch
+        gpu_build = bool(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
+        present = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
+        return gpu_build and present and not torch.cuda.is_initialized()
 
     def _on_cuda(self) -> None:
         """CUDA was initialized by the program. (The agent never does: it would break a later fork.)"""
@@ -127,6 +151,11 @@ class Agent:
             self._stopping = False
             raise StopProgram(0)
 
+    def _mark_step(self, kind: str, key: Any) -> None:
+        if self.user_profiler is not None:
+            self.user_profiler.step_marked()
+        self._mark(kind, key)
+
     def _compile_started(self) -> None:
         if self.recorder is not None:
             self.recorder.compile_started()
@@ -159,13 +188,7 @@ class Agent:
 
     def _pack(self, take: Take, raw: str) -> None:
         try:
-            take.window["trace"] = publish.pack(self.folder, raw, 0)
-            self._windows = [take.window]
-            self._labels = take.labels
-            if take.lines is not None and take.lines.threads:
-                self._timeline_row = publish.write_timeline(self.folder, take.lines)
-                for file in take.lines.files():
-                    self.folder.snapshot(file, "user")
+            self._add_window(take.window, raw, take.lines, take.labels)
             self._write_sidecar()
             publish.mark_captured(self.folder, self._windows)
             self.folder.progress("published")
@@ -176,19 +199,59 @@ class Agent:
         finally:
             self.exits.busy = False
 
+    def _add_window(self, window: dict[str, Any], raw: str, lines: Recorded | None, labels: list[list[Any]]) -> None:
+        """Put a trace in place and take its lines and labels in; the sidecar is written afterwards."""
+        window["trace"] = publish.pack(self.folder, raw, len(self._windows))
+        self._windows.append(window)
+        self._labels.extend(labels)
+        if lines is None or not lines.threads:
+            return
+        if self._lines is None:
+            self._lines = lines
+        else:
+            self._lines.merge(lines)
+        self._timeline_row = publish.write_timeline(self.folder, self._lines)
+        for file in lines.files():
+            self.folder.snapshot(file, "user")
+
+    def _user_windows(self) -> int:
+        return len(self.user_profiler.sessions) if self.user_profiler is not None else 0
+
+    def _harvest_notes(self) -> list[str]:
+        own = len(self._windows)
+        added = self._harvest()
+        if not added:
+            return []
+        publish.mark_captured(self.folder, self._windows)
+        text = f"the program ran torch's profiler itself: {added} of its windows were taken over"
+        return [f"{text} beside ours" if own else text]
+
+    def _harvest(self) -> int:
+        """Add what the program recorded with torch's profiler itself; how many windows that is."""
+        if self.user_profiler is None:
+            return 0
+        self.user_profiler.save_pending()
+        added = 0
+        for session in self.user_profiler.sessions:
+            if session.raw is not None:
+                self._add_window(session.window(), session.raw, session.lines, session.labels)
+                added += 1
+        return added
+
     def _finish(self, how: str, status: int | None) -> None:
         """Once, at the end of the process, however it ends."""
         if status is not None:
             self.exit_status = status
         recorder = self.recorder
         if recorder is not None:
-            if self._packer is None:
-                recorder.stop()
-                if recorder.best() is not None:
-                    self.notes.append(_why_not_steady(recorder, how))
-                    recorder.publish_now()
+            recorder.stop()
+            take = recorder.best()
+            if self._packer is None and take is not None and (take.order == 0 or not self._user_windows()):
+                self.notes.append(_why_not_steady(recorder, how))
+                recorder.publish_best()
             if self._packer is not None:
                 self._packer.join()
+        self.notes += self._harvest_notes()
         try:
             self._write_sidecar(ended=True)
         except OSError as error:
@@ -227,6 +290,7 @@ class Agent:
             "graphs": graphs,
             "timeline": self._timeline_row,
             "files": self.folder.snapshots(),
+            "compile_notes": self.compile_notes.rows,
             "loaders": self.loaders.rows(self._windows),
             "labels": self._labels,
             "lengths": self.loaders.lengths,
@@ -252,6 +316,10 @@ class Agent:
             self.folder.keep(path, source.encode(), "generated")
         for path in publish.kernel_files(self.capture.sources.values()):
             self.folder.snapshot(path, "generated")
+        try:
+            kernels.keep(self.folder)
+        except Exception as error:  # noqa: BLE001 - private attributes of torch and Triton
+            self.complain("copy of cubins", error)
         for path in publish.stack_files(graphs):
             self.folder.snapshot(path, "user" if self.users(path) else "library")
 

@@ -64,7 +64,10 @@ class Exits:
         if self._done or os.getpid() != self._pid:
             return
         self._done = True
-        self._finish(how, status)
+        try:
+            self._finish(how, status)
+        except Exception as error:  # noqa: BLE001 - the program's exit status must not depend on us
+            print(f"ridgeline: the result could not be written: {type(error).__name__}: {error}", file=sys.stderr)
 
     def _on_term(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() == self._pid and self.busy:

@@ -15,6 +15,11 @@ from .spec import Spec
 QUIET_KINETO = "6"
 
 
+_OURS: dict[int, Any] = {}
+_STARTING = False
+"""The profile object is made within ``start``, so hooks see it before it can be in ``_OURS``."""
+
+
 def accelerators(torch: Any, wanted: str) -> list[str]:
     """Accelerator types in use by this process. Never initializes one: that would break a later fork."""
     if wanted == "cpu":
@@ -63,19 +68,26 @@ class Recording:
         self.profile: Any = _KinetoProfile(**options)
 
     def start(self) -> None:
+        global _STARTING
         synchronize(self.torch, self.devices)
-        self.profile.start()
+        _STARTING = True
+        try:
+            self.profile.start()
+        finally:
+            _STARTING = False
+        _OURS[id(self.profile.profiler)] = self.profile.profiler
         self.start_ns = time.time_ns()
 
     def stop(self) -> None:
         synchronize(self.torch, self.devices)
         self.end_ns = time.time_ns()
         self.profile.stop()
+        _OURS.pop(id(self.profile.profiler), None)
 
-    @property
-    def autograd_profile(self) -> Any:
-        """The ``torch.autograd.profiler.profile`` behind it: what hooks on torch's side see."""
-        return self.profile.profiler
+    @staticmethod
+    def is_ours(autograd_profile: Any) -> bool:
+        """Whether a ``torch.autograd.profiler.profile`` belongs to a recording of ours."""
+        return id(autograd_profile) in _OURS or _STARTING
 
     def _results(self) -> Any:
         return self.profile.profiler.kineto_results
@@ -108,12 +120,19 @@ def mute(torch: Any, muted: bool) -> None:
     torch._C._autograd._enable_record_function(not muted)
 
 
-def quiet_first_start(torch: Any, spec: Spec) -> None:
-    """Initialize Kineto on this (main) thread without its chatter.
+_initialized = False
+
+
+def initialize(torch: Any, spec: Spec) -> None:
+    """Once: initialize Kineto on this (normally the main) thread, without its chatter.
 
     The first session on another thread prints an error, and the first one anywhere takes about a second: both are
     kept out of the windows. The level is read once, so the environment is put back for the user's own processes.
     """
+    global _initialized
+    if _initialized:
+        return
+    _initialized = True
     before = os.environ.get("KINETO_LOG_LEVEL")
     if before is None:
         os.environ["KINETO_LOG_LEVEL"] = QUIET_KINETO

@@ -60,9 +60,14 @@ class Scopes:
         self.rows = []
         self.active = True
 
-    def end(self) -> list[list[Any]]:
-        """A recording of ours is about to stop. Scopes still open never touch a later recording; returns the labels."""
+    def end(self, detach: bool = True) -> list[list[Any]]:
+        """A recording is about to stop; returns its labels. With ``detach`` scopes still open never touch a later one.
+
+        Not needed after the program's own session: it is of another kind than ours, and theirs stay as they are.
+        """
         self.active = False
+        if not detach:
+            self._open.clear()
         for scope, start, library in list(self._open.values()):
             # The scope's exit becomes a no-op; the record lives on, for its destructor would run the exit callbacks.
             self._kept_alive.append(getattr(scope, "record", None))

@@ -3,6 +3,7 @@
 ``early``   from the import of torch on, so that a program that ends before it settles still leaves a result. It ends
             with the first clean step, pauses over compilations, and its length gives the events of one step.
 ``settle``  unprofiled; the steady detector watches. These steps are the plain ones that profiled steps are compared to.
+``timer``   a recording without steps, for programs that show no marker; opened and ended by ``watch``.
 ``window``  the recording proper: about 20 steps or 2 s, at most ``EVENT_LIMIT`` events.
 ``plain``   unprofiled steps right after it, then the result is published.
 ``user``    the program's own profiler is at work; ours keeps out of its way and harvests it.
@@ -19,11 +20,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from .kineto import Recording, mute
+from .kineto import Recording, initialize, mute
 from .labels import Scopes
 from .spec import Spec
 from .steady import Steady, Track
-from .timeline import Recorded, Timeline
+from .timeline import BUDGET, Recorded, Timeline
 
 EVENT_LIMIT = 200_000
 """A window of more events costs seconds and gigabytes to stop (2 µs and 2.7 kB an event)."""
@@ -34,6 +35,8 @@ WINDOW_NS = 2_000_000_000
 LEAST_STEPS = 3
 LONGEST_NS = 20_000_000_000
 PLAIN_NS = 1_000_000_000
+EARLY_LINES = 100_000
+"""Line events of a thread in one portion of an early recording: about 30 ms, refilled every quarter second."""
 SPOILED = 3
 """A window with a compilation inside is recorded anew, this many times."""
 
@@ -81,7 +84,6 @@ class Recorder:
         self.times = Times()
         self.takes: list[Take] = []
         self.notes: list[str] = []
-        self.last_mark_ns = 0
         self.state_since_ns = time.time_ns()
         self._lock = threading.RLock()
         self._inside = False
@@ -92,9 +94,11 @@ class Recorder:
         self._reason = ""
         self._target = 0
         self._events_per_step: float | None = None
+        self._events_per_ns: float | None = None
         self._spoiled = 0
-        self._compiling = False
-        self._forced: str | None = None
+        self.compiling = False
+        self.forced: str | None = None
+        self._plain_after = 0
 
     # ------------------------------------------------------------------ entry points
     def _guarded(self, action: Callable[[], None]) -> bool:
@@ -122,9 +126,23 @@ class Recorder:
         self._guarded(lambda: self._mark(kind, key, now))
 
     def begin(self) -> None:
-        """torch is there: record from now on, unless a time was asked for."""
-        if self.spec.after is None:
+        """Record from now on, unless a time was asked for."""
+        if self.spec.after is None and self.state in ("off", "deferred"):
             self._guarded(lambda: self._open("early", None, "whole"))
+
+    def defer(self) -> None:
+        """Start no session before the program uses its accelerator or shows a step."""
+        if self.spec.after is None:
+            self._set("deferred")
+
+    def markers_active(self, now_ns: int, quiet_ns: int) -> bool:
+        """Whether steps are coming: the last mark is no older than ``quiet_ns`` or four intervals."""
+        with self._lock:
+            for track in self.steady.tracks.values():
+                usual = max(track.clean[-3:], default=0)
+                if track.count > 1 and now_ns - track.seen_ns < max(quiet_ns, 4 * usual):
+                    return True
+        return False
 
     def compile_started(self) -> None:
         self._guarded(self._compile_started)
@@ -136,7 +154,7 @@ class Recorder:
         """An accelerator was initialized: an early recording without it is of no use; the window will have it."""
 
         def react() -> None:
-            if self.state == "off":
+            if self.state in ("off", "deferred"):
                 self._open("early", None, "whole")
             elif self.state == "early" and self._recording is not None:
                 self._close("early", keep=False)
@@ -147,9 +165,75 @@ class Recorder:
 
     def force(self, reason: str) -> None:
         """Open at the next marker, settled or not."""
-        self._forced = reason
-        if self.state == "off":
+
+        def begin() -> None:
+            self.forced = reason
             self._set("settle")
+
+        self._guarded(begin)
+
+    # ------------------------------------------------------------------ for ``watch``
+    def end_early(self) -> None:
+        """Time is up for the early recording of a program without steps."""
+
+        def end() -> None:
+            recording = self._recording
+            if self.state == "early" and recording is not None:
+                self._close("early", keep=True)
+                elapsed = max(recording.end_ns - recording.start_ns, 1)
+                self._events_per_ns = recording.event_count() / elapsed
+                self._set("settle")
+
+        self._guarded(end)
+
+    def open_timer(self, reason: str, length_ns: int) -> int:
+        """Record a stretch of time; returns how long it should be, at most ``length_ns``, for its events to fit."""
+        length = length_ns
+        if self._events_per_ns:
+            length = min(length_ns, int(EVENT_LIMIT / self._events_per_ns))
+
+        def begin() -> None:
+            if self.state == "settle":
+                self._open("timer", None, reason)
+
+        self._guarded(begin)
+        return length
+
+    def close_timer(self) -> Take | None:
+        """The take of the open timer stretch, None if something else has ended it."""
+        taken: list[Take] = []
+
+        def end() -> None:
+            if self.state == "timer":
+                take = self._close("timer", keep=True)
+                self._set("settle")
+                if take is not None:
+                    taken.append(take)
+
+        self._guarded(end)
+        return taken[0] if taken else None
+
+    def close_window(self) -> None:
+        """No marker came for a long time: what is there has to do."""
+
+        def end() -> None:
+            if self.state == "window":
+                self._close("window", keep=True)
+                self._publish_best()
+
+        self._guarded(end)
+
+    def finish_plain(self) -> None:
+        self._guarded(lambda: self._publish_best() if self.state == "plain" else None)
+
+    def publish_best(self) -> None:
+        """Publish what there is; nothing where nothing was recorded."""
+        self._guarded(self._publish_best)
+
+    @property
+    def wants_lines(self) -> bool:
+        """An early recording of a Python-heavy program has used up its portion of line events."""
+        return self.timeline is not None and self.state == "early" and self.timeline.exhausted
 
     def user_profiler_starts(self) -> None:
         def yield_to_it() -> None:
@@ -188,12 +272,13 @@ class Recorder:
         self.state_since_ns = time.time_ns()
 
     def _mark(self, kind: str, key: Hashable, now: int) -> None:
-        self.last_mark_ns = now
         track, interval = self.steady.mark(kind, key, now)
         leads = self.steady.leader() is track
         if leads and self.state in ("early", "settle"):
             self._progress("recording" if self.state == "early" else "warming_up", step=track.count)
-        if self.state == "early":
+        if self.state == "deferred" and interval is not None:
+            self._set("settle")
+        elif self.state == "early":
             self._mark_early(track, interval, now)
         elif self.state == "settle" and leads:
             self._mark_settle(track, interval)
@@ -218,7 +303,7 @@ class Recorder:
         if interval is not None:
             self.times.plain.append(interval)
             del self.times.plain[:-STEPS]
-        reason = self._forced or self.steady.verdict(track)
+        reason = self.forced or self.steady.verdict(track)
         if reason is not None:
             self._open("window", track, reason)
 
@@ -230,10 +315,18 @@ class Recorder:
         if self.spec.steps is None:
             enough = enough or (elapsed >= WINDOW_NS and steps >= LEAST_STEPS) or elapsed >= LONGEST_NS
         if enough:
-            self._close("window", keep=True)
+            take = self._close("window", keep=True)
+            if self._events_per_step is None and take is not None and self.spec.steps is None:
+                # The first, short window of a program whose step's size was unknown; the real one follows.
+                self._events_per_step = take.recording.event_count() / steps
+                if self._steps_wanted() > steps and elapsed < WINDOW_NS:
+                    self.forced = take.window["reason"]
+                    self._set("settle")
+                    self.steady.restamp(time.time_ns())
+                    return
             self._set("plain")
-            self.steady.restamp(time.time_ns())
             self._plain_after = 0
+            self.steady.restamp(time.time_ns())
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
         if interval is not None:
@@ -242,9 +335,9 @@ class Recorder:
         least = LEAST_STEPS if self.spec.then == "stop" else self._target
         waited = now - self.state_since_ns
         if self._plain_after >= least or (waited > PLAIN_NS and self._plain_after) or waited > 5 * PLAIN_NS:
-            self.publish_now()
+            self._publish_best()
 
-    def publish_now(self) -> None:
+    def _publish_best(self) -> None:
         take = self.best()
         self._set("done")
         if take is not None:
@@ -252,13 +345,16 @@ class Recorder:
             self.takes = [take]
 
     def _compile_started(self) -> None:
-        self._compiling = True
+        self.compiling = True
         self.steady.disturb()
         self._progress("compiling")
         if self.state == "early":
             # Not closed and opened again: scopes that span both recordings would be left with a dangling context.
             mute(self.torch, True)
             self._marks = []
+        elif self.state == "timer":
+            self._close("timer", keep=True)
+            self._set("settle")
         elif self.state == "window":
             self._spoiled += 1
             if self._spoiled <= SPOILED:
@@ -268,7 +364,7 @@ class Recorder:
                 mute(self.torch, True)
 
     def _compile_ended(self) -> None:
-        self._compiling = False
+        self.compiling = False
         self.steady.disturb()
         self._progress("warming_up")
         mute(self.torch, False)
@@ -276,11 +372,13 @@ class Recorder:
     # ------------------------------------------------------------------ recordings
     def _open(self, state: str, driver: Track | None, reason: str) -> None:
         self._progress("recording", step=None if driver is None else driver.count)
+        initialize(self.torch, self.spec)
         recording = Recording(self.torch, self.spec)
         self.scopes.begin()
         recording.start()
         self._recording = recording
         if self.timeline is not None:
+            self.timeline.budget = EARLY_LINES if state == "early" else BUDGET
             self.timeline.start()
         self._driver, self._reason, self._target = driver, reason, self._steps_wanted()
         now = time.time_ns()
@@ -297,11 +395,11 @@ class Recorder:
             wanted = min(wanted, most)
         return wanted
 
-    def _close(self, state: str, keep: bool) -> None:
+    def _close(self, state: str, keep: bool) -> Take | None:
         """End the open recording; with ``keep`` it becomes a take."""
         recording, self._recording = self._recording, None
         if recording is None:
-            return
+            return None
         lines = None
         if self.timeline is not None:
             self.timeline.stop()
@@ -309,12 +407,10 @@ class Recorder:
         labels = self.scopes.end()
         recording.stop()
         if not keep:
-            return
+            return None
         marks = self._marks
         steps = [{"start_ns": a, "end_ns": b} for a, b in pairwise(marks)]
-        order = 3 if state == "early" else 0 if steps or self._driver is not None else 2
-        if state == "window" and not steps:
-            order = 4
+        order = {"window": 0 if steps else 4, "timer": 2, "early": 3}[state]
         window = {
             "trace": "",
             "reason": self._reason,
@@ -334,3 +430,4 @@ class Recorder:
             self.takes = [take]
         if state == "window":
             self.times.profiled = [b - a for a, b in pairwise(marks)]
+        return take

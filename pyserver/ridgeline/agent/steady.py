@@ -35,6 +35,9 @@ class Track:
     order: int
     count: int = 0
     last_ns: int | None = None
+    """Start of the running interval, None after a disturbance."""
+    seen_ns: int = 0
+    """The last mark, whatever came after it."""
     clean: list[int] = field(default_factory=list)
     """Nanoseconds between neighbouring marks with no compilation and no work of ours in between."""
 
@@ -56,7 +59,7 @@ class Steady:
         if track.last_ns is not None:
             interval = now_ns - track.last_ns
             track.clean.append(interval)
-        track.last_ns = now_ns
+        track.last_ns = track.seen_ns = now_ns
         return track, interval
 
     def disturb(self) -> None:

@@ -19,6 +19,7 @@ IsUser = Callable[[str], bool]
 
 BUDGET = 1_000_000
 """Events a thread, 16 bytes each."""
+REFILL = 100_000
 CODE_MASK = 0xFFFFFFFF
 
 
@@ -61,6 +62,16 @@ class Timeline:
         """Forget everything recorded; only while off."""
         self._buffers = {}
         self._codes = {}
+
+    def refill(self) -> None:
+        """Allow another portion, up to ``BUDGET`` events a thread in all. Called in the main thread."""
+        if self.on and self.budget < BUDGET:
+            self.budget = min(self.budget + REFILL, BUDGET)
+            self.resume()
+
+    def resume(self) -> None:
+        """Go on after the budget was raised."""
+        raise NotImplementedError
 
     @property
     def exhausted(self) -> bool:

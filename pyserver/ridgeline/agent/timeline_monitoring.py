@@ -44,7 +44,7 @@ class MonitoringTimeline(Timeline):
             self.blocked = "all tool ids of sys.monitoring are taken, so eager operators have no lines"
             return
         tool, disable, now = self._tool, monitoring.DISABLE, time.time_ns
-        numbers, is_user, limit, timeline = self._numbers, self.is_user, 2 * self.budget, self
+        numbers, is_user, timeline = self._numbers, self.is_user, self
         buffers, new_buffer = self._buffers, self.buffer
         from _thread import get_ident
 
@@ -62,7 +62,8 @@ class MonitoringTimeline(Timeline):
             buffer = buffers.get(get_ident())
             if buffer is None:
                 buffer = new_buffer()
-            if len(buffer) >= limit:
+            if len(buffer) >= 2 * timeline.budget:
+                monitoring.set_events(tool, 0)
                 return None
             buffer.append(now())
             buffer.append(line << 32 | number)
@@ -84,7 +85,14 @@ class MonitoringTimeline(Timeline):
         monitoring.register_callback(tool, events.PY_UNWIND, on_unwind)
         self._enter_present_frames()
         self.on = True
-        monitoring.set_events(tool, events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_UNWIND)
+        self.resume()
+
+    def resume(self) -> None:
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        events = monitoring.events
+        if self.on and self._tool is not None:
+            wanted = events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_UNWIND
+            monitoring.set_events(self._tool, wanted)
 
     def _enter_present_frames(self) -> None:
         natives = {thread.ident: thread.native_id for thread in threading.enumerate()}

@@ -53,6 +53,7 @@ class SettraceTimeline(Timeline):
                 if event == "line":
                     if len(buffer) >= limit or not timeline.on:
                         frame.f_trace = None
+                        sys.settrace(timeline._resting())
                         return None
                     put(now())
                     put(frame.f_lineno << 32 | number)
@@ -101,6 +102,10 @@ class SettraceTimeline(Timeline):
             buffer.append(frame.f_lineno << 32 | self.code_id(frame.f_code))
         sys.settrace(tracer)
         self._mine.add(threading.get_ident())
+
+    def resume(self) -> None:
+        if sys.gettrace() is None:
+            self.start()
 
     def stop(self) -> None:
         """Threads other than the calling one end at their next event."""
