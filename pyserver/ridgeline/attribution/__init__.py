@@ -18,6 +18,7 @@ from ridgeline.attribution.modules import ModuleIndex
 from ridgeline.attribution.region_lines import RegionLines
 from ridgeline.attribution.sources import SourceStore
 from ridgeline.attribution.timeline import load_timeline
+from ridgeline.attribution.user_kernels import place_user_kernels
 from ridgeline.inductor.files import GeneratedFiles
 from ridgeline.inductor.provenance import ProvenanceLog, read_provenance
 from ridgeline.profile import SourceRef
@@ -67,6 +68,9 @@ def attribute(
     eager = EagerCode(trace, work, host, lines, builder)
     eager.run(np.flatnonzero(host.region < 0))
     eager.name(np.arange(len(work.start)))
+    if not work.on_cpu:
+        user_files = [file.path for file in sidecar.files if file.kind == "user"] if sidecar is not None else []
+        place_user_kernels(trace, work, builder, store, user_files)
     if builder.rejected_us > 0:
         builder.note(f"{builder.rejected_us:.0f} us lie on lines that have changed since they were compiled ({STALE})")
     return Attribution(

@@ -92,6 +92,9 @@ class CompiledCode:
         return np.array(rest, dtype=np.int64)
 
     def _region(self, region: int, rows: I64, entry: ModuleEntry | None) -> None:
+        if entry is None and not self.regions.key[region]:
+            self.host.region[rows] = -1  # only the compiled function's frame, which also holds what runs eagerly
+            return
         if entry is None:
             for row in rows.tolist():
                 self._fallback(row, region, None)
@@ -176,6 +179,9 @@ class CompiledCode:
         return self._combined.setdefault(key, (*refs, *more))
 
     def _fallback(self, row: int, region: int, entry: ModuleEntry | None, reason: str | None = None) -> None:
+        if not self.regions.key[region] and self.builder.site[row] < 0:
+            self.host.region[row] = -1
+            return
         if entry is not None:
             self.modules_seen.setdefault(entry.stem, entry)
             if self.builder.site[row] < 0:

@@ -24,7 +24,7 @@ NO_LINES = "recorded without Python stacks or lines"
 OTHER_THREAD = "other threads, whose Python lines were not recorded"
 NO_FRAME = "no user code on the stack"
 _BACKWARD_CALL = re.compile(r"\.backward\(|\bautograd\.(?:grad|backward)\(|\bgrad\(")
-_TRIAL_FRAMES = ("triton/testing.py", "triton/runtime/autotuner.py", "torch/_inductor/runtime/benchmarking.py")
+TRIAL = "trial launches of an autotuner"
 
 
 @dataclass(slots=True)
@@ -75,8 +75,12 @@ class HostLines:
                     found[tid] = ref
         elif self.frames.recorded:
             for tid in self.frames.threads:
-                ref = self.at(tid, time)
-                if isinstance(ref, SourceRef) and ref.method != "function" and _BACKWARD_CALL.search(ref.text or ""):
+                row = int(self.frames.innermost(np.array([tid]), np.array([time]))[0])
+                if (
+                    row >= 0
+                    and self.frames.calls_backward(row)
+                    and isinstance(ref := self.frames.ref(row, -1), SourceRef)
+                ):
                     found[tid] = ref
         return next(iter(found.values())) if len(found) == 1 else None
 
@@ -88,7 +92,7 @@ class EagerCode:
     host: Host
     lines: HostLines
     builder: Builder
-    _cache: dict[tuple[int, int, int, str], tuple[int, int]] = field(default_factory=dict)
+    _threads: frozenset[int] | None = None
 
     def run(self, rows: I64) -> None:
         """Fill the given rows of work."""
@@ -114,15 +118,48 @@ class EagerCode:
         if len(need) and self.lines.frames.recorded:
             known = need[~np.isnan(time[need])]
             frame_rows[known] = self.lines.frames.innermost(thread[known], time[known])
-        in_backward = node_op >= 0
+        engine = np.unique(self.trace.ops.tid[backward.node >= 0]) if len(backward.node) else np.zeros(0, np.int64)
+        # A thread of the engine's own: what it does outside of nodes (reducing gradients) is the backward pass too.
+        in_backward = (node_op >= 0) | (
+            np.isin(self.host.thread[rows], engine) & ~np.isin(self.host.thread[rows], self._driven())
+        )
         graph = np.zeros(len(rows), dtype=bool)
         call = self.host.call[rows]
         if len(self.trace.calls.kind):
             graph = (call >= 0) & (self.trace.calls.kind[np.maximum(call, 0)] == int(Call.GRAPH_LAUNCH))
+        trial = self._trials(rows)
         for i, row in enumerate(rows.tolist()):
-            suffix = "+sequence" if follow[i] else "via_graph" if graph[i] else ""
+            suffix = "+sequence" if follow[i] else "+via_graph" if graph[i] else ""
+            if trial[i]:
+                self._set_trial(row)
+                continue
             ref = self._ref(int(nodes[i]), int(frame_rows[i]), int(source_op[i]), row)
             self._set(row, ref, suffix, bool(in_backward[i]), bool(follow[i]))
+
+    def _trials(self, rows: I64) -> npt.NDArray[np.bool_]:
+        """Launches that only measure: inside an autotuner's benchmark, as far as frames tell."""
+        tree = self.lines.frames.tree
+        trial = np.zeros(len(rows), dtype=bool)
+        if tree is None or not tree.trial.any():
+            return trial
+        known = np.flatnonzero(~np.isnan(self.host.time[rows]))
+        frame = tree.innermost(self.host.thread[rows[known]], self.host.time[rows[known]])
+        trial[known] = (frame >= 0) & (tree.trial[np.maximum(frame, 0)] > 0)
+        return trial
+
+    def _set_trial(self, row: int) -> None:
+        name = self.trace.strings[int(self.work.name[row])]
+        self.builder.symbol[row] = self.builder.symbol_id(f"{name} (autotuning trial)")
+        self.builder.reason[row] = self.builder.reason_id(TRIAL)
+
+    def _driven(self) -> I64:
+        """Threads that made forward ops or that run the user's Python: not the engine's own."""
+        ops = self.trace.ops
+        outside = self.lines.backward.node < 0
+        own = [np.unique(ops.tid[outside & (ops.sequence >= 0)])]
+        if self.lines.timeline is not None:
+            own.append(np.array(self.lines.timeline.threads, dtype=np.int64))
+        return np.concatenate(own)
 
     def _own_code(self, node_op: I32, thread: I64, time: F64) -> npt.NDArray[np.bool_]:
         """Where the innermost user frame began inside the backward node."""
@@ -133,33 +170,41 @@ class EagerCode:
         began = self.trace.ops.start[node_op[inside]]
         here, before = self.lines.nodes(thread[inside], time[inside]), self.lines.nodes(thread[inside], began)
         own[inside] = (here >= 0) & (here != before)
-        frames = self.trace.frames
-        if frames is not None and self.lines.frames.recorded:
+        if self.lines.frames.recorded:
             unseen = inside[~own[inside] & (here < 0)]
             for i, row in zip(unseen.tolist(), self.lines.frames.innermost(thread[unseen], time[unseen]).tolist()):
-                user, _ = self.lines.frames.user_frame(row) if row >= 0 else (-1, -1)
-                own[i] = user >= 0 and frames.start[user] >= self.trace.ops.start[node_op[i]]
+                own[i] = self.lines.frames.began_after(row, float(self.trace.ops.start[node_op[i]]))
         return own
 
     def _ref(self, node: int, frame: int, op: int, row: int) -> SourceRef | str:
         if node >= 0 and self.lines.timeline is not None and (ref := self.lines.timeline.ref(node)) is not None:
             return ref
         if self.lines.frames.recorded and self.host.time[row] == self.host.time[row]:
-            return self.lines.frames.ref(frame, op)
+            return self.lines.frames.ref(frame, op, int(self.work.name[row]))
         if self.host.call[row] < 0 and self.host.op[row] < 0:
             return BEFORE
-        return NO_LINES if self.lines.timeline is None else OTHER_THREAD
+        if self.lines.timeline is not None or (
+            self.host.op[row] < 0 and int(self.host.thread[row]) not in self._op_threads()
+        ):
+            return OTHER_THREAD
+        return NO_LINES
+
+    def _op_threads(self) -> frozenset[int]:
+        if self._threads is None:
+            self._threads = frozenset(int(tid) for tid in np.unique(self.trace.ops.tid))
+        return self._threads
 
     def _set(self, row: int, ref: SourceRef | str, suffix: str, in_backward: bool, followed: bool) -> None:
         builder = self.builder
         phase = (
             PhaseOf.OPTIMIZER if self.host.in_optimizer[row] else PhaseOf.BACKWARD if in_backward else PhaseOf.FORWARD
         )
-        if in_backward and not followed and isinstance(ref, str):
+        if in_backward and not followed and isinstance(ref, str) and not np.isnan(self.host.time[row]):
             # Accumulation of gradients and the like: no forward op made it, the call of backward did.
             caller = self.lines.caller_of_backward(float(self.host.time[row]))
             if caller is not None:
-                ref = self.lines.derived(caller, "backward_call", 0.8)
+                method = "function+backward_call" if caller.method.startswith("function") else "backward_call"
+                ref = self.lines.derived(caller, method, 0.8)
         if isinstance(ref, str):
             if self.host.call[row] >= 0 or self.host.op[row] >= 0:
                 builder.phase[row] = int(phase) if in_backward or self.host.in_optimizer[row] else int(PhaseOf.UNKNOWN)
@@ -168,7 +213,7 @@ class EagerCode:
             if phase is PhaseOf.FORWARD and _BACKWARD_CALL.search(ref.text or "") and ".backward(" in (ref.text or ""):
                 phase = PhaseOf.BACKWARD
             if suffix:
-                ref = self.lines.derived(ref, ref.method + suffix if suffix[0] == "+" else suffix, 0.98)
+                ref = self.lines.derived(ref, ref.method + suffix, 0.98)
             builder.phase[row] = int(phase)
             builder.source[row] = builder.source_id((ref,))
 

@@ -14,6 +14,7 @@ from ridgeline.trace.tables import F64, I32, I64, U8, Trace
 from ridgeline.trace.work import WorkTable
 
 _GRAPH_CALL = re.compile(r"^## Call CompiledFxGraph (?P<key>\S+) ##$")
+_AROUND = re.compile(r"^(?:Torch-Compiled Region: .*|CompiledFunction(?:Backward)?)$")
 _OPTIMIZER = re.compile(r"^Optimizer\.(?:step|zero_grad)#")
 
 
@@ -58,15 +59,28 @@ def host_of(trace: Trace, work: WorkTable, regions: Regions) -> Host:
 
 
 def regions_of(trace: Trace) -> Regions:
-    """Compiled regions: user annotations since torch 2.11, ops before."""
+    """Compiled regions: user annotations since torch 2.11, ops before.
+
+    Recordings without either have at least the op of the compiled function around them; those get the key "".
+    """
     keys = {i: m["key"] for i, text in enumerate(trace.strings) if (m := _GRAPH_CALL.match(text)) is not None}
     wanted = np.array(sorted(keys), dtype=np.int32)
     parts = []
     for table in (trace.ranges, trace.ops):
         at = np.flatnonzero(np.isin(table.name, wanted))
         parts.append((table.start[at], table.dur[at], table.tid[at], table.name[at]))
+    around = np.array([_AROUND.match(text) is not None for text in trace.strings], dtype=bool)
+    outer = np.flatnonzero(around[trace.ops.name]) if len(trace.strings) else np.zeros(0, dtype=np.int64)
+    inner = np.concatenate([part[0] for part in parts]), np.concatenate([part[2] for part in parts])
+    bare = [row for row in outer.tolist() if not _holds_one(trace, row, *inner)]
+    parts.append((trace.ops.start[bare], trace.ops.dur[bare], trace.ops.tid[bare], trace.ops.name[bare]))
     start, dur, thread, name = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    return Regions(start, dur, thread, [keys[int(i)] for i in name], Nest(start, dur, thread))
+    return Regions(start, dur, thread, [keys.get(int(i), "") for i in name], Nest(start, dur, thread))
+
+
+def _holds_one(trace: Trace, op: int, starts: F64, threads: I64) -> bool:
+    begin, end = trace.ops.start[op], trace.ops.start[op] + trace.ops.dur[op]
+    return bool(((threads == trace.ops.tid[op]) & (starts >= begin) & (starts <= end)).any())
 
 
 def outermost_in(trace: Trace, ops: I32, since: F64) -> I32:

@@ -14,6 +14,8 @@ from ridgeline.trace.work import WorkTable
 
 _WRAPPER_FRAME = re.compile(r"^(?P<path>.*\.py)\(\d+\): (?:call|partition_\d+|\w*subgraph\w*)$")
 
+_NUMBERED = re.compile(r"^graph_(?P<number>\d+)_(?P<kernel>cpp_\w+)$")
+
 
 def kernel_file_of(trace: Trace, op: int) -> str | None:
     """The single-kernel file that the launching op names."""
@@ -42,7 +44,7 @@ class RegionResolver:
             return known
         if self._by_key.get(key) is not None and key:
             return self._by_key[key]
-        found = self._by_frame(region) or self._by_kernels(rows) or self._by_order(rows)
+        found = self._by_frame(region) or self._by_kernels(rows) or self._by_number(rows) or self._by_order(rows)
         if key:
             self._by_key[key] = found
             if found is not None:
@@ -76,6 +78,20 @@ class RegionResolver:
     def _by_kernels(self, rows: I64) -> ModuleEntry | None:
         files = {file for op in self.host.op[rows].tolist() if (file := kernel_file_of(self.trace, op)) is not None}
         return self.modules.defining(sorted(files))
+
+    def _by_number(self, rows: I64) -> ModuleEntry | None:
+        """C++ kernels recorded by Inductor itself are called ``graph_N_kernel``, where N is the number in the AOT id."""
+        wanted = {
+            (match["number"], match["kernel"])
+            for op in self.host.op[rows].tolist()
+            if op >= 0 and (match := _NUMBERED.match(self.trace.strings[int(self.trace.ops.name[op])])) is not None
+        }
+        fitting = [
+            entry
+            for entry in (self.modules.all() if wanted else ())
+            if all((entry.wrapper.aot_id or "").startswith(f"{n}_") and k in entry.wrapper.kernels for n, k in wanted)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
 
     def _by_order(self, rows: I64) -> ModuleEntry | None:
         names = [self.trace.strings[i] for i in self.work.name[rows].tolist()]

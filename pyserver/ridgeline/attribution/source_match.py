@@ -41,9 +41,9 @@ _UNARY: dict[str, type[ast.unaryop]] = {"neg": ast.USub, "bitwise_not": ast.Inve
 
 @dataclass(slots=True, frozen=True)
 class MatchedCall:
-    kind: Literal["name", "module", "op", "compiled", "unknown"]
+    kind: Literal["name", "module", "op", "compiled", "kernel", "unknown"]
     """name: a function or method of that name; module: an ``nn.Module`` of that type; op: an operator of that ATen op;
-    compiled: something that ``torch.compile`` returned."""
+    compiled: something that ``torch.compile`` returned; kernel: a Triton kernel launched as ``kernel[grid](…)``."""
     name: str
 
 
@@ -60,7 +60,7 @@ def matching_statement(function: Function, call: MatchedCall, owner: ast.ClassDe
     elif call.kind == "compiled":
         wanted = {n.targets[0].id for n in _own(function.node) if _is_compile(n)}  # type: ignore[attr-defined]
     lines = set(_lines(function, call, wanted))
-    if len(lines) != 1 or (call.kind != "op" and _hides_calls(function, wanted)):
+    if len(lines) != 1 or (call.kind not in ("op", "kernel") and _hides_calls(function, wanted)):
         return None
     return lines.pop()
 
@@ -99,6 +99,13 @@ def _lines(function: Function, call: MatchedCall, wanted: set[str]) -> Iterator[
                 isinstance(node.iter, ast.Call) and callee_name(node.iter) == "range"
             ):
                 yield node.lineno
+        elif call.kind == "kernel":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Subscript)
+                and _last_name(node.func.value) in wanted
+            ):
+                yield node.func.value.end_lineno or node.lineno
         elif call.kind != "op":
             if isinstance(node, ast.Call) and callee_name(node) in wanted:
                 yield _name_line(node)
@@ -130,6 +137,12 @@ def _runs(node: ast.AST, op: str) -> bool:
     return False
 
 
+def _last_name(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None
+
+
 def _is_number(value: ast.expr) -> bool:
     """A Python number for sure: adding one to a Python number runs no op."""
     if isinstance(value, ast.Call):
@@ -143,8 +156,10 @@ def _hides_calls(function: Function, wanted: set[str]) -> bool:
     A local name that is a nested function, or was assigned an object that has frames of its own when it is called (an
     instance of a class, a compiled function), hides nothing.
     """
-    arguments = function.node.args
-    opaque = {arg.arg for arg in [*arguments.args, *arguments.kwonlyargs, *arguments.posonlyargs]}
+    opaque: set[str] = set()
+    if not isinstance(function.node, ast.Module):
+        arguments = function.node.args
+        opaque = {arg.arg for arg in [*arguments.args, *arguments.kwonlyargs, *arguments.posonlyargs]}
     stores = [n.id for n in _own(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     clear = {
         node.targets[0].id  # type: ignore[attr-defined]

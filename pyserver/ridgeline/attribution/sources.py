@@ -36,7 +36,7 @@ class Function:
     first_line: int
     def_line: int
     last_line: int
-    node: ast.FunctionDef | ast.AsyncFunctionDef
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 
 
 class SourceStore:
@@ -121,6 +121,11 @@ class SourceStore:
     def function_at(self, path: str, line: int, name: str) -> Function | None:
         """The function of that name whose code object says ``line`` (its first decorator's, else its ``def``)."""
         return next((f for f in self.functions(path) if f.name == name and line in (f.first_line, f.def_line)), None)
+
+    def module_level(self, path: str) -> Function | None:
+        """A file's top level as the function that it is to Python."""
+        tree, lines = self.tree(path), self.lines(path)
+        return None if tree is None else Function("<module>", "<module>", 1, 1, len(lines or ()), tree)
 
     def enclosing(self, path: str, line: int, name: str | None = None) -> Function | None:
         """The innermost function (of that name) around a line."""
