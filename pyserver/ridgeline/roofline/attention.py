@@ -13,9 +13,11 @@ from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
 from ridgeline.roofline.types import rate_key
 
-PRODUCTS = ("flash", "fmha", "sdpa", "attention", "mha_")
+PRODUCTS = ("flash", "fmha", "sdpa", "attention", "mha_", "attn")
 HELPERS = ("convert_dq", "compute_dot_do_o", "lean", "convert", "dot_do_o", "preprocess", "combine")
 BACKWARD_FACTOR = 2.5
+MASK_KIND = 9
+"""Position of ``custom_mask_type``."""
 OLD_ISSUE = {False: 18.0, True: 41.0}
 ISSUE = {False: 10.6, True: 22.0}
 BIAS_ISSUE = 7.2
@@ -76,6 +78,8 @@ def attention(kernel: KernelInput) -> Attention | None:
     if len(found) < start + 3:
         return None
     q, k, v = found[start : start + 3]
+    if name.startswith(("_flash_attention", "_efficient_attention")):  # these take heads in the third dimension
+        q, k, v = (swapped(t) for t in (q, k, v))
     bias = found[start + 3] if len(found) > start + 3 and not backward and is_bias(found[start + 3], q, k) else None
     causal = causal_of(kernel)
     return Attention(
@@ -84,19 +88,25 @@ def attention(kernel: KernelInput) -> Attention | None:
     )  # fmt: skip
 
 
+def swapped(t: Tensor) -> Tensor:
+    b, s, h, d = t.shape
+    return Tensor(t.position, (b, h, s, d), None, t.type, t.itemsize)
+
+
 def is_bias(t: Tensor, q: Tensor, k: Tensor) -> bool:
     return t.shape[-1] in (1, k.shape[2]) and t.shape[-2] in (1, q.shape[2])
 
 
 def causal_of(kernel: KernelInput) -> bool:
-    """The one boolean that is true among the concrete arguments ``is_causal`` and ``return_debug_mask`` … In every
-    overload ``is_causal`` is the first boolean after the dropout probability, but ``compute_log_sumexp`` may precede it."""
+    """``is_causal`` among the concrete arguments: the first boolean after the dropout probability, but for the overloads
+    in which ``compute_log_sumexp`` precedes it, and the one that takes a kind of mask by number (1 and 2 are causal)."""
     name = base_name(kernel).lower()
-    flags = [v for v in kernel.concrete_inputs or [] if str(v) in ("True", "False")]
-    if not flags:
-        return False
-    position = 1 if ("efficient" in name or "cudnn" in name) and "backward" not in name and len(flags) > 1 else 0
-    return str(flags[position]) == "True"
+    values = [str(v) for v in kernel.concrete_inputs or []]
+    if name == "_efficient_attention_forward":
+        return len(values) > MASK_KIND and values[MASK_KIND] in ("1", "2")
+    flags = [v for v in values if v in ("True", "False")]
+    late = ("efficient" in name or "cudnn" in name) and "backward" not in name and len(flags) > 1
+    return bool(flags) and flags[1 if late else 0] == "True"
 
 
 def demand(kernel: KernelInput, work: Attention) -> Demand:

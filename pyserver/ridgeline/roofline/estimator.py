@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.profile import Bound, BoundCause, BoundResource
-from ridgeline.roofline import autotune, copies, cpu, gemm, sentences, user_kernels, verdict
+from ridgeline.roofline import autotune, copies, cpu, gemm, generic, sentences, user_kernels, verdict
 from ridgeline.roofline.architecture import waves as waves_of
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
@@ -106,6 +106,17 @@ def judged(
         notes.append(remark)
     intensity = demand.flops / demand.bytes if demand.flops and demand.bytes else None
     tiny = 0 < kernel.duration_us < verdict.TINY_US
+    if believable and device.kind != "cuda":
+        known = Estimate(
+            bytes=demand.bytes,
+            flops=demand.flops,
+            flop_type=demand.flop_type,
+            arithmetic_intensity=intensity,
+            gb_per_s=gb_s,
+            tflop_per_s=tflop_s,
+            notes=tuple(notes),
+        )
+        return generic.judged(kernel, device, demand, known)
     bound: Bound = "unknown"
     reason: str | None = None
     memory_pct = compute_pct = confidence = None

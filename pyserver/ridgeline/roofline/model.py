@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.roofline import aten, attention, conv, foreach, gemm, triton_model, user_kernels
+from ridgeline.roofline import aten, attention, conv, foreach, gemm, sourceless, triton_model, user_kernels
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, KernelInput
 from ridgeline.roofline.triton_model import Analysis
@@ -17,6 +17,8 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
     analysis = triton_model.analyse(kernel)
     if analysis is not None and blind(kernel, analysis):
         return None, analysis
+    if analysis is None and sourceless.is_generated(kernel):
+        return sourceless.demand(kernel), None
     if analysis is not None:
         return triton_model.demand(kernel, analysis), analysis
     if foreach.is_foreach(kernel):
