@@ -1,0 +1,265 @@
+"""Rules about what is computed, and how: precision, layouts, optimizers, attention, decoding."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import TraceBuilder
+from ridgeline.findings import find
+from ridgeline.findings.rules import attention, decode, float64, optimizer, tensor_core_shape
+from ridgeline.profile import Device, Finding, Peaks
+from ridgeline.sidecar import Sidecar
+from ridgeline.trace.tables import DeviceInfo
+
+HOPPER = [DeviceInfo(id=0, name="Some GPU", kind="cuda", properties={"computeMajor": 9})]
+VOLTA = [DeviceInfo(id=0, name="Some GPU", kind="cuda", properties={"computeMajor": 7})]
+
+
+def _by_code(findings: list[Finding], code: str) -> list[Finding]:
+    return [f for f in findings if f.code == code]
+
+
+def _gemm(
+    kernel: str = "sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_ffma",
+    types: tuple[str, str] = ("float", "float"),
+    dims: tuple[list[int], list[int]] = ([1024, 1024], [1024, 1024]),
+) -> TraceBuilder:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "model.py", 21, "y = x @ w")
+        b.op("aten::mm", t + 1, 20, dims=list(dims), types=list(types))
+        b.kernel(kernel, t + 30, 600.0, launched=t + 10)
+        b.kernel("pointwise", t + 630, 365.0, launched=t + 20)
+    return b
+
+
+def test_tf32_by_the_kernels_name() -> None:
+    finding = _by_code(find(_gemm().context(devices=HOPPER)), "tf32-off")[0]
+    assert finding.line == 21
+    assert finding.evidence["changes_numerics"] is True
+    assert finding.evidence["mend"] == "matmul-precision-high"
+    assert finding.saving_us == pytest.approx(600 * (1 - 1 / 3))
+
+
+@pytest.mark.parametrize(
+    "b",
+    [
+        _gemm("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n"),
+        _gemm("cutlass_80_tensorop_s1688gemm"),
+        _gemm("nvjet_sm90", types=("c10::BFloat16", "c10::BFloat16")),
+    ],
+)
+def test_tensor_cores_are_left_alone(b: TraceBuilder) -> None:
+    assert not _by_code(find(b.context(devices=HOPPER)), "tf32-off")
+
+
+def test_devices_without_tf32_are_left_alone() -> None:
+    assert not _by_code(find(_gemm().context(devices=VOLTA)), "tf32-off")
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("highest", 1), ("high", 0)])
+def test_the_setting_counts_more_than_the_name(precision: str, expected: int) -> None:
+    context = _gemm("nvjet_sm90_sss").context(
+        devices=HOPPER, sidecar=Sidecar(settings={"float32_matmul_precision": precision})
+    )
+    assert len(_by_code(find(context), "tf32-off")) == expected
+
+
+def test_with_measured_peaks_the_bound_of_the_mended_product_counts() -> None:
+    context = _gemm().context(devices=HOPPER)
+    context.document.devices = [
+        Device(
+            id=0,
+            name="Some GPU",
+            kind="cuda",
+            peaks=Peaks(source="measured", bandwidth_gb_s=4000, flops={"tf32": 3.6e14}),
+        )
+    ]
+    finding = _by_code(find(context), "tf32-off")[0]
+    mended = 2 * 1024**3 / (0.6 * 3.6e14) * 1e6
+    assert finding.saving_us == pytest.approx(600 - mended, rel=1e-3)
+
+
+@pytest.mark.parametrize(("elements", "expected"), [(float64.MIN_ELEMENTS - 1, 0), (float64.MIN_ELEMENTS, 1)])
+def test_float64_at_the_edge(elements: int, expected: int) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        b.step(1000.0 * k, 1000.0)
+        b.line(1000.0 * k, 1000.0 * k + 900, "loss.py", 4, "loss = out * table")
+        b.op("aten::mul", 1000.0 * k + 10, 500, dims=[[elements], [elements]], types=["double", "float"])
+    found = _by_code(find(b.context()), "float64")
+    assert len(found) == expected
+    if found:
+        assert found[0].line == 4
+        assert found[0].saving_us == pytest.approx(250.0)
+        assert found[0].evidence["changes_numerics"] is True
+
+
+def test_transposes_around_convolutions() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "net.py", 8, "x = self.conv(x)")
+        for i, name in enumerate(["nchwToNhwcKernel<float>", "implicit_gemm", "nhwcToNchwKernel<float>"]):
+            b.kernel(name, t + 300 * i, 300.0, launched=t - 50 + i)
+        b.kernel("relu", t + 900, 99.0, launched=t - 40)
+    finding = _by_code(find(b.context()), "channels-last")[0]
+    assert finding.saving_us == pytest.approx(600.0)
+    assert finding.evidence["transposes_per_step"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(50_257, 1), (50_304, 0), (tensor_core_shape.MIN_DIM + 1, 1), (tensor_core_shape.MIN_DIM - 1, 0)],
+)
+def test_tensor_core_shape(n: int, expected: int) -> None:
+    half = "c10::BFloat16"
+    b = _gemm("nvjet", types=(half, half), dims=([4096, 1024], [1024, n]))
+    found = _by_code(find(b.context(devices=HOPPER)), "tensor-core-shape")
+    assert len(found) == expected
+    if found:
+        assert found[0].evidence["verified"] is False
+
+
+def _conv_norm(bias: list[int], channels: int = 16) -> TraceBuilder:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "net.py", 5, "x = self.norm(self.conv(x))")
+        b.op("aten::conv2d", t + 1, 100, dims=[[8, 3, 32, 32], [16, 3, 3, 3], bias], types=["float"] * 3)
+        b.op("aten::batch_norm", t + 110, 100, dims=[[8, channels, 32, 32]], types=["float"])
+    return b
+
+
+@pytest.mark.parametrize(("bias", "channels", "expected"), [([16], 16, 1), ([], 16, 0), ([16], 32, 0)])
+def test_a_bias_before_batch_norm(bias: list[int], channels: int, expected: int) -> None:
+    assert len(_by_code(find(_conv_norm(bias, channels).context()), "conv-bias")) == expected
+
+
+def _optimizer(ops: int, name: str = "Optimizer.step#AdamW.step", inner: str = "aten::mul_") -> TraceBuilder:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 10_000.0 * k
+        b.step(t, 10_000.0)
+        b.op("aten::addmm", t, 6000)
+        b.line(t + 6100, t + 9900, "train.py", 33, "opt.step()")
+        b.range(name, t + 6200, 3000)
+        for i in range(ops):
+            b.op(inner, t + 6210 + 20 * i, 15)
+    return b
+
+
+@pytest.mark.parametrize(("ops", "expected"), [(optimizer.OPS_PER_STEP - 1, 0), (optimizer.OPS_PER_STEP, 1)])
+def test_single_tensor_optimizer_at_the_edge(ops: int, expected: int) -> None:
+    found = _by_code(find(_optimizer(ops).context()), "single-tensor-optimizer")
+    assert len(found) == expected
+    if found:
+        assert (found[0].line, found[0].evidence["mend"]) == (33, "fused-optimizer")
+        assert found[0].time_us == pytest.approx(3000.0)
+        assert "fused=True" in found[0].message
+
+
+def test_a_fused_optimizer_is_left_alone() -> None:
+    assert not _by_code(find(_optimizer(60, inner="aten::_fused_adamw_").context()), "single-tensor-optimizer")
+
+
+def test_an_optimizer_without_a_fused_form() -> None:
+    (finding,) = _by_code(find(_optimizer(60, "Optimizer.step#RMSprop.step").context()), "single-tensor-optimizer")
+    assert "foreach=True" in finding.message
+    assert "mend" not in finding.evidence
+
+
+@pytest.mark.parametrize("text", ["opt.zero_grad(set_to_none=False)", "model.zero_grad(set_to_none=False)"])
+def test_zeroed_gradients(text: str) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 300, "train.py", 11, text)
+        if text.startswith("opt"):
+            b.range("Optimizer.zero_grad#SGD.zero_grad", t + 1, 290)
+        for i in range(4):
+            b.op("aten::zero_", t + 10 + 60 * i, 50)
+        b.op("aten::mm", t + 310, 600)
+    (finding,) = _by_code(find(b.context()), "zero-grad")
+    assert finding.line == 11
+    assert finding.saving_us == pytest.approx(200.0)
+    assert finding.evidence["gradients_per_step"] == 4.0
+
+
+def _attention(keys: int, *, math: bool = False) -> TraceBuilder:
+    b = TraceBuilder()
+    q, k, s, v = [8, 128, 64], [8, 64, keys], [8, 128, keys], [8, keys, 64]
+    for step in range(3):
+        t = 1000.0 * step
+        b.step(t, 1000.0)
+        b.line(t, t + 990, "attention.py", 12, "weights = scores.softmax(-1)")
+        if math:
+            b.op("aten::scaled_dot_product_attention", t + 1, 980)
+            b.op("aten::_scaled_dot_product_attention_math", t + 2, 970)
+        b.op("aten::bmm", t + 10, 200, dims=[q, k], types=["float", "float"])
+        b.op("aten::softmax", t + 220, 210, dims=[s], types=["float"])
+        b.op("aten::_softmax", t + 225, 200, dims=[s], types=["float"])
+        b.op("aten::bmm", t + 440, 200, dims=[s, v], types=["float", "float"])
+    return b
+
+
+@pytest.mark.parametrize(("keys", "expected"), [(attention.MIN_KEYS - 1, 0), (attention.MIN_KEYS, 1)])
+def test_attention_written_out_at_the_edge(keys: int, expected: int) -> None:
+    found = _by_code(find(_attention(keys).context()), "attention-unfused")
+    assert len(found) == expected
+    if found:
+        assert found[0].line == 12
+        assert found[0].time_us == pytest.approx(610.0, abs=15)
+
+
+def test_attention_that_fell_back() -> None:
+    (finding,) = _by_code(find(_attention(256, math=True).context()), "attention-unfused")
+    assert "mathematical form" in finding.message
+
+
+def test_a_softmax_over_classes_is_no_attention() -> None:
+    b = TraceBuilder()
+    b.step(0.0, 1000.0)
+    b.op("aten::mm", 0.0, 500.0, dims=[[128, 64], [64, 1000]], types=["float"] * 2)
+    b.op("aten::_softmax", 510.0, 300.0, dims=[[128, 1000]], types=["float"])
+    assert not _by_code(find(b.context()), "attention-unfused")
+
+
+def _decode(lengths: list[int], name: str = "aten::embedding") -> TraceBuilder:
+    b = TraceBuilder()
+    for k, n in enumerate(lengths):
+        b.line(100.0 * k, 100.0 * k + 90, "generate.py", 9, "logits = model(ids)")
+        dims: list[Any] = [[500, 64], [4, n]] if name == "aten::embedding" else [[[4, n, 64], [4, 1, 64]], []]
+        b.op(name, 100.0 * k + 5, 80, dims=dims, types=["float", "long int"])
+    return b
+
+
+@pytest.mark.parametrize(("count", "expected"), [(decode.GROWTH - 1, 0), (decode.GROWTH, 1)])
+def test_decoding_without_a_cache_at_the_edge(count: int, expected: int) -> None:
+    found = _by_code(find(_decode([64 + k for k in range(count)]).context()), "token-decode")
+    assert len(found) == expected
+    if found:
+        assert (found[0].line, found[0].evidence["first_length"]) == (9, 64)
+
+
+def test_a_cache_that_grows_by_concatenation() -> None:
+    (finding,) = _by_code(find(_decode([64 + k for k in range(12)], "aten::cat").context()), "token-decode")
+    assert "concatenation" in finding.title
+    assert finding.saving_us is None
+
+
+@given(
+    st.lists(st.integers(16, 512), min_size=8, max_size=20).filter(lambda xs: all(b - a != 1 for a, b in pairwise(xs)))
+)
+def test_lengths_that_vary_are_no_decoding(lengths: list[int]) -> None:
+    assert not _by_code(find(_decode(lengths).context()), "token-decode")
