@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Entry point of the ``ridgeline`` script. Exits with the status that CONTRACT gives."""
     if sys.argv[1:2] == ["lsp"]:
-        from ridgeline.lsp.__main__ import main as serve
+        from ridgeline.lsp.main import main as serve
 
         sys.argv[0:2] = ["ridgeline lsp"]
         sys.exit(serve())

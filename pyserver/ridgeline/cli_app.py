@@ -70,6 +70,7 @@ def profile(
     memory: Annotated[bool, typer.Option("--memory", help="Record allocations as well.")] = False,
     lengths: Annotated[bool, typer.Option("--lengths", help="Sample real sequence lengths, for padding.")] = False,
     no_lines: Annotated[bool, typer.Option("--no-lines", help="Do not follow the program's lines.")] = False,
+    ranks: Annotated[str | None, typer.Option(help="Not in this version.", hidden=True)] = None,
     python: Python = None,
     cwd: Cwd = None,
     env: Env = None,
@@ -80,6 +81,11 @@ def profile(
 ) -> None:
     """Run a program unchanged and show where its device time goes, line by line."""
     from ridgeline.cli_profile import Request, run
+
+    if ranks is not None:
+        raise CommandError(
+            "--ranks is not in this version; each rank can be profiled: torchrun --no-python ridgeline profile TARGET"
+        )
 
     request = Request(
         target=target,
@@ -157,6 +163,30 @@ def compare(
     from ridgeline.cli_compare import run
 
     raise typer.Exit(run(before, after, fail_on=fail_on, format=format, output=output))
+
+
+_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+
+@app.command(context_settings=_ANYTHING)
+def bench() -> None:
+    """Benchmark a generated kernel file (not in this version)."""
+    raise CommandError("bench is not in this version; a generated module times itself: python FILE")
+
+
+@app.command(context_settings=_ANYTHING)
+def report() -> None:
+    """A self-contained HTML page (not in this version)."""
+    raise CommandError("report is not in this version; see ridgeline analyze RUN, or its --format json")
+
+
+@app.command("open", context_settings=_ANYTHING)
+def open_trace(run: Annotated[list[str] | None, typer.Argument(metavar="RUN|TRACE")] = None) -> None:
+    """The trace in Perfetto (not in this version)."""
+    from ridgeline.cli_analyze import trace_of
+
+    where = f": {trace_of(Path(run[0]))}" if run else ""
+    raise CommandError(f"open is not in this version; drop the trace into https://ui.perfetto.dev{where}")
 
 
 @app.command()

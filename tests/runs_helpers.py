@@ -19,7 +19,7 @@ from ridgeline.runs.folder import RunFolder
 from ridgeline.runs.spec import RunSpec
 from ridgeline.runs.store import Store
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent / "unit"
 MARK = "RIDGELINE_TEST_MARK"
 
 

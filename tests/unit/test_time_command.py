@@ -1,0 +1,99 @@
+"""``ridgeline time``: its arithmetic, and the command on a real expression."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ridgeline.cli_time import sentence, timing
+
+CLI = [sys.executable, "-m", "ridgeline.cli", "time"]
+REQUEST = {"statement": "x + 1", "setup": "x = 1", "threads": 1, "min_run_time": 1.0}
+
+
+def measured(*times_s: float) -> dict[str, Any]:
+    facts = {"calls_per_block": 10, "threads": 1, "torch": "2.13.0", "python": "3.11", "device": "cpu"}
+    return {"times_s": list(times_s), **facts}
+
+
+def test_median_and_quartiles_are_of_the_blocks() -> None:
+    found = timing(REQUEST, measured(4e-6, 1e-6, 2e-6, 3e-6, 5e-6))
+    assert found.median_us == pytest.approx(3.0)
+    assert (found.q1_us, found.q3_us) == (pytest.approx(2.0), pytest.approx(4.0))
+    assert found.iqr_us == pytest.approx(2.0)
+    assert found.min_us == pytest.approx(1.0)
+    assert (found.blocks, found.calls) == (5, 50)
+
+
+def test_a_wide_spread_is_said_and_a_narrow_one_is_not() -> None:
+    steady = timing(REQUEST, measured(*[1e-6 + n * 1e-9 for n in range(20)]))
+    assert steady.unstable is None
+    assert "unstable" not in sentence(steady)
+    shaky = timing(REQUEST, measured(*[1e-6 if n % 2 else 1.5e-6 for n in range(20)]))
+    assert shaky.unstable is not None
+    assert "unstable" in sentence(shaky)
+
+
+def test_too_few_blocks_have_no_spread_and_say_so() -> None:
+    found = timing(REQUEST, measured(2.0, 2.1))
+    assert found.iqr_us is None
+    assert found.unstable is not None
+    assert "--min-run-time" in found.unstable
+    assert "IQR" not in sentence(found)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(3.2e-9, "3.2 ns"), (4.5e-5, "45 µs"), (1.25e-3, "1.25 ms"), (2.0, "2 s"), (0.999e-6, "999 ns")],
+)
+def test_units_keep_the_number_readable(seconds: float, words: str) -> None:
+    assert sentence(timing(REQUEST, measured(*[seconds] * 5))).startswith(f"{words} ")
+
+
+@pytest.mark.torch
+def test_a_real_expression_is_timed_in_the_users_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import torch\nx = torch.ones(64, 64)\n")
+    options = [
+        "--setup",
+        "from mine import x",
+        "--min-run-time",
+        "0.05",
+        "--python",
+        sys.executable,
+        "--format",
+        "json",
+    ]
+    done = subprocess.run([*CLI, "x @ x", *options], cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert 0.1 < found["median_us"] < 1e5
+    assert found["threads"] == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("statement", "words", "status"),
+    [("1 / 0", "ZeroDivisionError", 1), ("x +", "SyntaxError", 1), ("nope", "NameError", 1)],
+)
+def test_a_statement_that_raises_is_one_line(tmp_path: Path, statement: str, words: str, status: int) -> None:
+    command = [*CLI, statement, "--python", sys.executable]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_an_interpreter_without_torch_is_one_line(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    done = subprocess.run([*CLI, "1", "--python", str(bare)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "has no torch" in done.stderr
+    assert done.stderr.count("\n") == 1
