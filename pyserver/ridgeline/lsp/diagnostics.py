@@ -164,7 +164,8 @@ class Publisher(Listener):
             if document is None or run is None or path != run.info.target:
                 continue
             for finding in run.hot()["findings"]:
-                if finding.get("file"):
+                # A hint about the whole program (that there is nothing to do, say) is no problem of its first line.
+                if finding.get("file") or finding.get("severity") == "hint":
                     continue
                 one = diagnostic(self.server, finding, document.line_range(0), [], stale=False)
                 if one is not None and len(wanted.setdefault(uri, [])) < MAX_OF_FILE:
@@ -176,6 +177,8 @@ class Publisher(Listener):
             return
         by_file: dict[str, list[Json]] = {}
         for finding in run.hot()["findings"]:
+            if not finding.get("file") and finding.get("severity") == "hint":
+                continue
             by_file.setdefault(finding.get("file") or run.info.target, []).append(finding)
         for path, findings in by_file.items():
             document = self._closed_document(path, run)
