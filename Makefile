@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 .PHONY: profile test check format unit editor soak bench lock clean
 
 profile: $(VENV)/.ready
-	$(BIN)/ridgeline profile $(EXAMPLE)
+	$(BIN)/ridgeline profile --then stop $(EXAMPLE)
 
 test: check unit editor
 

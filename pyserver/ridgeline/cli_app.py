@@ -189,6 +189,20 @@ def open_trace(run: Annotated[list[str] | None, typer.Argument(metavar="RUN|TRAC
     raise CommandError(f"open is not in this version; drop the trace into https://ui.perfetto.dev{where}")
 
 
+@app.command(name="open")
+def open_(
+    what: Annotated[str, typer.Argument(help="A run folder, a run's target, or a trace.", metavar="RUN|TRACE")],
+    kernel: Annotated[str | None, typer.Option(help="Select this kernel's launch (id or name).")] = None,
+    browser: Annotated[bool, typer.Option(help="Open a browser where there is a display.")] = True,
+    idle: Annotated[float, typer.Option(help="Stop after this many seconds without a request.", min=1)] = 900,
+    announce: Annotated[bool, typer.Option(hidden=True)] = False,
+) -> None:
+    """Open the trace in Perfetto, served from this machine alone."""
+    from ridgeline.cli_open import run
+
+    raise typer.Exit(run(what, kernel=kernel, browser=browser, announce=announce, idle_s=idle))
+
+
 @app.command()
 def doctor(
     python: Python = None, cwd: Cwd = None, format: Format = "text", output: Output = None, run_dir: RunDir = None

@@ -1,0 +1,96 @@
+"""``ridgeline open RUN|TRACE``: the trace in Perfetto, from a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+
+from ridgeline.cli_common import CommandError, say
+from ridgeline.profile import Kernel, ProfileDocument
+
+
+def run(what: str, *, kernel: str | None, browser: bool, announce: bool, idle_s: float) -> int:
+    """Serves until interrupted, idle for long, or (``announce``) standard input closes. Raises :class:`CommandError`.
+
+    ``announce`` is for editors: one JSON line with the URL on standard output, one for each link that is followed.
+    """
+    from ridgeline.perfetto.open import open_trace
+    from ridgeline.trace.errors import TraceError
+
+    trace, document = _find(what)
+    chosen = _kernel(document, kernel) if kernel else None
+
+    def reveal(kernel_id: str) -> None:
+        if announce:
+            print(json.dumps({"event": "reveal", "kernel": kernel_id}), flush=True)
+
+    try:
+        server, cleaned = open_trace(trace, document=document, kernel=chosen, reveal=reveal, idle_s=idle_s)
+    except TraceError as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"cannot read {trace}: {error.strerror or error}") from error
+    try:
+        if announce:
+            print(json.dumps({"event": "serving", "url": server.url, "notes": cleaned.notes}), flush=True)
+            threading.Thread(target=_until_stdin_closes, args=(server.closed,), daemon=True).start()
+        else:
+            for note in cleaned.notes:
+                say(note)
+            print(server.url, flush=True)
+            _show(server.url, server.port, browser)
+        server.closed.wait()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+    finally:
+        server.close()
+        shutil.rmtree(cleaned.path.parent, ignore_errors=True)
+    return 0
+
+
+def _until_stdin_closes(closed: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    closed.set()
+
+
+def _show(url: str, port: int, browser: bool) -> None:
+    if browser and (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform in ("darwin", "win32")
+    ):
+        webbrowser.open(url)
+    elif os.environ.get("SSH_CONNECTION"):
+        say(f"from your laptop: ssh -L {port}:127.0.0.1:{port} THIS_MACHINE, then open the address there")
+    say("open the address in a browser; Ctrl-C ends it")
+
+
+def _find(what: str) -> tuple[Path, ProfileDocument | None]:
+    from ridgeline import profile_io
+    from ridgeline.runs.store import StoreError, resolve_run
+
+    path = Path(what)
+    if path.is_file():
+        return path, None
+    try:
+        folder = path if (path / "trace.json.gz").is_file() else resolve_run(path).path
+        trace = folder / "trace.json.gz"
+        if not trace.is_file():
+            raise CommandError(f"{folder} holds no trace; nothing was recorded in this run")
+        return trace, profile_io.read(folder) if (folder / "profile.json").is_file() else None
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    except profile_io.UnreadableError as error:
+        raise CommandError(str(error)) from error
+
+
+def _kernel(document: ProfileDocument | None, wanted: str) -> Kernel:
+    """By id, else by name. A trace alone has no kernels to choose from."""
+    for kernel in document.kernels if document else []:
+        if wanted in (kernel.id, kernel.name, kernel.symbol):
+            return kernel
+    raise CommandError(f"--kernel {wanted}: no such kernel in the profile; ids are in ridgeline analyze --format json")

@@ -1,0 +1,95 @@
+"""The small pages around Perfetto: the bridge that opens the trace, and what a slice's link leads to."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from urllib.parse import quote
+
+_HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width">
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 0 }}
+main {{ max-width: 44rem; margin: 3rem auto; padding: 0 1rem }}
+iframe {{ position: fixed; inset: 0; width: 100%; height: 100%; border: 0 }}
+pre {{ overflow: auto; padding: .5rem; border: 1px solid }}
+</style></head><body>
+"""
+
+_LOCAL = """<main><p role="status">Opening the trace…</p></main>
+<script>
+// Relative to this page, so that it holds behind a forwarded port and a proxied path as well.
+const trace = new URL("trace.json.gz", location.href).href;
+const ui = new URL("../ui/{version}/", location.href).href;
+const query = new URLSearchParams({params});
+location.replace(ui + "#!/?url=" + encodeURIComponent(trace) + "&" + query);
+</script></body></html>
+"""
+
+_BRIDGE = """<iframe id="ui" title="Perfetto" src="{ui}/#!/?mode=embedded&{query}"></iframe>
+<main id="status"><p role="status">Opening the trace in Perfetto…</p></main>
+<script>
+// The protocol of perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui: PING until PONG, then the buffer.
+const ui = document.getElementById("ui"), status = document.getElementById("status"), origin = "{ui}";
+const since = Date.now();
+const ping = setInterval(() => {{
+  if (Date.now() - since > 15000) {{
+    clearInterval(ping);
+    ui.remove();
+    status.innerHTML = '<p>Perfetto did not answer: is this machine online? <a download href="trace.json.gz">Download the trace</a> and open it in Perfetto.</p>';
+    return;
+  }}
+  ui.contentWindow.postMessage("PING", origin);
+}}, 100);
+window.addEventListener("message", async (event) => {{
+  if (event.origin !== origin || event.data !== "PONG") return;
+  clearInterval(ping);
+  status.remove();
+  const buffer = await (await fetch("trace.json.gz")).arrayBuffer();
+  ui.contentWindow.postMessage({{perfetto: {{buffer, title: {title}, localOnly: true, keepApiOpen: true}}}}, origin, [buffer]);
+}}, {{once: false}});
+</script></body></html>
+"""
+
+
+def selection(ts_ns: int | None, dur_ns: int | None, pid: int | None, tid: int | None) -> dict[str, str]:
+    """Perfetto's own parameters: select the slice, frame twenty times its length around it."""
+    if ts_ns is None or dur_ns is None:
+        return {"hideSidebar": "true"}
+    around = max(dur_ns * 10, 50_000)
+    found = {
+        "ts": str(ts_ns),
+        "dur": str(dur_ns),
+        "visStart": str(ts_ns - around),
+        "visEnd": str(ts_ns + dur_ns + around),
+    }
+    if pid is not None and tid is not None:
+        found |= {"pid": str(pid), "tid": str(tid)}
+    return found
+
+
+def local(title: str, version: str, params: dict[str, str]) -> str:
+    """Sends the browser on to the interface that this server carries."""
+    return _HEAD.format(title=html.escape(title)) + _LOCAL.format(version=quote(version), params=_script(params))
+
+
+def bridge(title: str, ui: str, params: dict[str, str]) -> str:
+    """Embeds the public interface and hands it the trace; nothing leaves the browser."""
+    query = "&".join(f"{quote(k)}={quote(v)}" for k, v in params.items())
+    return _HEAD.format(title=html.escape(title)) + _BRIDGE.format(ui=ui, query=query, title=_script(title))
+
+
+def source(title: str, places: Sequence[tuple[str, int, str | None]]) -> str:
+    """Where a kernel comes from: (file, line, text), each with a link that a local VS Code opens."""
+    parts = [f"<main><h1>{html.escape(title)}</h1><p>The editor has been told to show the first of these.</p>"]
+    for file, line, text in places:
+        target = html.escape(f"vscode://file{quote(file)}:{line}", quote=True)
+        parts.append(f'<p><a href="{target}">{html.escape(file)}:{line}</a></p><pre>{html.escape(text or "")}</pre>')
+    return _HEAD.format(title=html.escape(title)) + "".join(parts) + "</main></body></html>"
+
+
+def _script(value: object) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(value).replace("<", "\\u003c")

@@ -1,0 +1,215 @@
+"""The cleaned copy renders, and the server gives it to nobody else."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ridgeline.perfetto.clean import Excerpt, clean
+from ridgeline.perfetto.lanes import sublanes
+from ridgeline.perfetto.page import selection
+from ridgeline.perfetto.server import LocalUi, Served, TraceServer
+
+Event = dict[str, Any]
+
+
+def kernel(name: str, ts: float, dur: float, correlation: int, **more: Any) -> Event:
+    args = {"device": 0, "stream": 7, "correlation": correlation}
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args, **more}
+
+
+def launch(ts: float, correlation: int) -> Event:
+    return {
+        "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 50, "tid": 50, "ts": ts, "dur": 3,
+        "args": {"correlation": correlation},
+    }  # fmt: skip
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def cleaned(tmp_path: Path, *events: Event, **options: Any) -> list[Event]:
+    source = written(tmp_path / "a trace ü.json", json.dumps({"traceEvents": list(events)}))
+    before = source.read_bytes()
+    clean(source, tmp_path / "out.json.gz", **options)
+    assert source.read_bytes() == before, "the original is left alone"
+    with gzip.open(tmp_path / "out.json.gz") as stream:
+        made: list[Event] = json.load(stream)["traceEvents"]
+    return made
+
+
+def test_overlapping_kernels_are_both_kept_on_lanes_of_their_own(tmp_path: Path) -> None:
+    """Programmatic dependent launch: Perfetto drops the second of two slices that overlap without nesting."""
+    made = cleaned(tmp_path, kernel("a", 100, 102.304, 1), kernel("b", 200.256, 59.296, 2))
+    slices = [e for e in made if e["ph"] == "X"]
+    assert [e["name"] for e in slices] == ["a", "b"]
+    assert slices[0]["tid"] != slices[1]["tid"]
+    names = {e["tid"]: e["args"]["name"] for e in made if e["name"] == "thread_name"}
+    assert names[slices[0]["tid"]] == "stream 7"
+    assert "overlapping" in names[slices[1]["tid"]]
+
+
+def test_a_rounding_of_a_nanosecond_is_no_overlap() -> None:
+    level = sublanes(np.zeros(2, np.int32), np.array([100.001, 105.001]), np.array([5.001, 2.0]))
+    assert level.tolist() == [0, 0]
+
+
+def test_nested_calls_stay_together() -> None:
+    level = sublanes(np.zeros(3, np.int32), np.array([0.0, 1.0, 2.0]), np.array([10.0, 5.0, 2.0]))
+    assert level.tolist() == [0, 0, 0]
+
+
+def test_ids_that_perfetto_mistakes_are_replaced_and_launches_joined(tmp_path: Path) -> None:
+    made = cleaned(tmp_path, launch(90, 1), kernel("k", 100, 10, 1))
+    for event in made:
+        assert event["pid"] >= 99
+        assert event.get("tid") != event["pid"]
+    (start,), (end,) = [[e for e in made if e["ph"] == ph] for ph in "sf"]
+    assert (start["ts"], end["ts"], start["id"]) == (90, 100, end["id"])
+
+
+def test_raw_control_characters_become_legal_json(tmp_path: Path) -> None:
+    text = '{"traceEvents":[{"ph":"X","cat":"kernel","name":"a\x01b\nc","pid":0,"tid":7,"ts":1,"dur":5}]}'
+    source = written(tmp_path / "t.json", text)
+    clean(source, tmp_path / "o.gz")
+    assert source.read_text(encoding="utf-8") == text
+    (one,) = [e for e in json.loads(gzip.decompress((tmp_path / "o.gz").read_bytes()))["traceEvents"] if e["ph"] == "X"]
+    assert one["dur"] == 5
+    assert one["name"].startswith("a")
+
+
+def test_an_excerpt_keeps_the_launch_that_lies_outside(tmp_path: Path) -> None:
+    made = cleaned(
+        tmp_path, launch(10, 1), launch(20, 2), kernel("far", 30, 5, 2), kernel("here", 1000, 5, 1),
+        excerpt=Excerpt(start_us=990, end_us=1010),
+    )  # fmt: skip
+    assert [e["name"] for e in made if e["ph"] == "X"] == ["cudaLaunchKernel", "here"]
+
+
+def test_selection_is_in_nanoseconds_and_frames_the_neighbourhood() -> None:
+    found = selection(5098720592109184, 50720, None, None)
+    assert (found["ts"], found["dur"]) == ("5098720592109184", "50720")
+    assert int(found["visStart"]) < 5098720592109184 < 5098720592109184 + 50720 < int(found["visEnd"])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TraceServer]:
+    ui = tmp_path / "ui"
+    (ui / "v1").mkdir(parents=True)
+    (ui / "index.html").write_text("<p>ui</p>")
+    (ui / "v1" / "engine.wasm").write_bytes(b"\0asm")
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "trace.json.gz").write_bytes(gzip.compress(b"{}"))
+    revealed: list[str] = []
+    served = Served(
+        trace=tmp_path / "trace.json.gz", title="t", ui=LocalUi(ui, "v1"), places={"k1": [("/x/a.py", 3, "y = x < 1")]},
+        reveal=revealed.append,
+    )  # fmt: skip
+    running = TraceServer(served, idle_s=60)
+    running.revealed = revealed  # type: ignore[attr-defined]
+    yield running
+    running.close()
+
+
+def ask(server: TraceServer, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    return connection.getresponse()
+
+
+def test_the_page_and_the_trace_are_behind_the_token(server: TraceServer) -> None:
+    token = server.served.token
+    assert len(token) >= 22  # 128 bits in base64
+    assert ask(server, f"/{token}/").status == 200
+    answer = ask(server, f"/{token}/trace.json.gz")
+    assert gzip.decompress(answer.read()) == b"{}"
+    assert answer.getheader("Access-Control-Allow-Origin") is None
+    for path in (
+        "/",
+        "/trace.json.gz",
+        f"/{token[:-1]}x/",
+        f"/{token[:-1]}x/trace.json.gz",
+        "//trace.json.gz",
+        "/status",
+    ):
+        assert ask(server, path).status == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "10.0.0.1"])
+def test_another_host_is_refused(server: TraceServer, host: str) -> None:
+    assert ask(server, f"/{server.served.token}/", Host=host).status == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9999", "localhost", "localhost:8080", "[::1]:80"])
+def test_forwarded_ports_of_this_machine_work(server: TraceServer, host: str) -> None:
+    assert ask(server, f"/{server.served.token}/", Host=host).status == 200
+
+
+def test_another_origin_is_refused(server: TraceServer) -> None:
+    path = f"/{server.served.token}/trace.json.gz"
+    assert ask(server, path, Origin="https://evil.example").status == 403
+    assert ask(server, path, Origin=f"http://127.0.0.1:{server.port + 1}").status == 403
+    assert ask(server, path, Origin=f"http://127.0.0.1:{server.port}").status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret.txt",
+        "v1/../../secret.txt",
+        "%2e%2e/secret.txt",
+        "..%2fsecret.txt",
+        "v1/..%2f..%2fsecret.txt",
+        "/etc/passwd",
+    ],
+)
+def test_nothing_outside_the_interface_is_given(server: TraceServer, path: str) -> None:
+    assert ask(server, f"/ui/v1/{path}").status == 404
+    assert ask(server, f"/{server.served.token}/{path}").status == 404
+
+
+def test_a_link_out_of_the_interface_is_not_followed(server: TraceServer, tmp_path: Path) -> None:
+    (tmp_path / "ui" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    assert ask(server, "/ui/v1/link.txt").status == 404
+
+
+def test_the_interface_comes_with_a_policy_and_its_types(server: TraceServer) -> None:
+    answer = ask(server, "/ui/v1/v1/engine.wasm")
+    assert answer.status == 200
+    assert answer.getheader("Content-Type") == "application/wasm"
+    assert "connect-src 'self'" in (answer.getheader("Content-Security-Policy") or "")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_only_reading_is_possible(server: TraceServer, method: str) -> None:
+    assert ask(server, f"/{server.served.token}/", method).status == 501
+
+
+def test_a_slice_links_back_to_the_editor(server: TraceServer) -> None:
+    text = ask(server, f"/{server.served.token}/s/k1").read().decode()
+    assert "/x/a.py:3" in text
+    assert "y = x &lt; 1" in text
+    assert server.revealed == ["k1"]  # type: ignore[attr-defined]
+    assert ask(server, f"/{server.served.token}/s/other").status == 404
+
+
+def test_it_ends_when_nobody_asks(tmp_path: Path) -> None:
+    (tmp_path / "t.gz").write_bytes(b"")
+    running = TraceServer(Served(trace=tmp_path / "t.gz", title="t"), idle_s=0.3)
+    assert running.closed.wait(10)
+    time.sleep(0.1)
+    with pytest.raises(OSError):
+        ask(running, f"/{running.served.token}/")
