@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import spans
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import Finding, Frame, Severity
@@ -72,8 +72,6 @@ def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float
     elif weight is not None and weight < EDITOR_PCT:
         severity = "hint"
         evidence["editor"] = False
-    elif saving is not None and gain is not None and not candidate.hint:
-        message += f" Saves about {words.time(facts.per_step(saving))} {facts.per} (~{gain:.0f} %)."
     evidence.setdefault("threshold_pct", SUGGEST_PCT)
     at = candidate.at
     if at is not None and at.stack:

@@ -6,7 +6,7 @@ from torch import nn
 class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(128, 128), nn.Linear(128, 128)
+        self.first, self.second = nn.Linear(512, 512), nn.Linear(512, 512)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = torch.relu(self.first(x))
@@ -18,7 +18,7 @@ class Model(nn.Module):
 def main(steps: int = 80) -> None:
     torch.manual_seed(0)
     model = torch.compile(Model())
-    x = torch.randn(64, 128)
+    x = torch.randn(512, 512)
     for _ in range(steps):
         model(x)
 

@@ -52,7 +52,7 @@ def _growing(facts: Facts, names: tuple[str, ...]) -> _Growth | None:
             run = run + 1 if size is not None else 0
             if size is not None:
                 first, reached = first if run > 1 else size - 1, size
-            if run >= GROWTH - 1 and len(entries) >= len(best.rows):
+            if run >= GROWTH - 1 and len(entries) > len(best.rows):
                 best = _Growth([r for r, _ in entries], first, reached)
             last = dims
     return best if best.rows else None
