@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ridgeline.attribution.align import Alignment, align
 from ridgeline.attribution.builder import Builder
 from ridgeline.attribution.graphs import replay_places
-from ridgeline.attribution.host import Host, Regions, outermost_in, site_ops
+from ridgeline.attribution.host import Host, Regions, is_graph_call, outermost_in, site_ops
 from ridgeline.attribution.model import GeneratedSite, PhaseOf
 from ridgeline.attribution.modules import ModuleEntry, ModuleIndex
 from ridgeline.attribution.resolve import RegionResolver, kernel_file_of
@@ -48,6 +48,8 @@ class CompiledCode:
     builder: Builder
     region_line: RegionLine
     modules_seen: dict[str, ModuleEntry] = field(default_factory=dict)
+    _itemised: set[int] = field(default_factory=set)
+    """Regions in which C++ kernels have events of their own."""
     _alignments: dict[tuple[str, tuple[_Item, ...]], Alignment] = field(default_factory=dict)
     _replays: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = field(default_factory=dict)
     _sites: dict[tuple[str, int, str | None], int] = field(default_factory=dict)
@@ -66,6 +68,16 @@ class CompiledCode:
                 rest = self._instrumented(region, rows, site_of_op, names)
                 if len(rest):
                     self._region(region, rest, resolver.module(region, rest))
+                if self.work.on_cpu:
+                    self._own_time(region, rows)
+
+    def _own_time(self, region: int, rows: I64) -> None:
+        """What a region's own event takes: its C++ kernels where those have no events, else the module's Python."""
+        text = "generated module (Python)" if region in self._itemised else "generated C++ (not itemised)"
+        for row in rows.tolist():
+            op = int(self.host.op[row])
+            if op >= 0 and is_graph_call(self.trace.strings[int(self.trace.ops.name[op])]):
+                self.builder.symbol[row] = self.builder.symbol_id(text)
 
     def _instrumented(
         self, region: int, rows: I64, site_of_op: npt.NDArray[np.int32], names: dict[int, tuple[str, int, str]]
@@ -82,6 +94,7 @@ class CompiledCode:
                 continue
             kernel, line, stem = names[int(self.trace.ops.name[site_op])]
             entry = self.modules.find(f"{stem}.py") or self.modules.entries.get(stem)
+            self._itemised.add(region)
             if site_op == op:
                 self.builder.symbol[row] = self.builder.symbol_id(kernel)
             if entry is None:
@@ -130,8 +143,17 @@ class CompiledCode:
         if cache_key not in self._alignments:
             self._alignments[cache_key] = align(items, entry.wrapper.calls, lambda a, b: _fits(a, b, entry))
         alignment = self._alignments[cache_key]
-        for row, item in zip(rows.tolist(), of_row):
-            self._place(row, region, entry, alignment.places[item], alignment.candidates[item])
+        for row, item, top in zip(rows.tolist(), of_row, tops.tolist()):
+            place = alignment.places[item]
+            if (
+                self.work.on_cpu
+                and place >= 0
+                and top == self.host.op[row]
+                and entry.wrapper.calls[place].kind == "kernel"
+            ):
+                self.builder.symbol[row] = self.builder.symbol_id(entry.wrapper.calls[place].callee)
+                self._itemised.add(region)
+            self._place(row, region, entry, place, alignment.candidates[item])
 
     def _replay(self, region: int, rows: I64, entry: ModuleEntry) -> None:
         names = tuple(self.trace.strings[i] for i in self.work.name[rows].tolist())

@@ -33,6 +33,8 @@ _WRAPPERS = frozenset(
 )
 MAX_DEPTH = 400
 _LATE_US = 1.0
+_DEEP = 3
+"""A real stack at the start of a recording has at least the module, a function, and what it calls."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -152,19 +154,26 @@ class FrameTree:
 
     def _running_at_start(self) -> frozenset[int]:
         """Frames that were on a stack when recording began: the first frame of a thread, its first child, and so on down
-        to the profiler's own start."""
+        to the profiler's own start. Where no frame shows that start (it was asked for from outside), those that last as
+        long as their thread's recording."""
         frames, spines = self.frames, []
+        end = frames.start + frames.dur
         began = np.inf
         for tid in self.threads:
             rows = np.flatnonzero(frames.tid == tid)
+            last = float(end[rows].max())
             rows = rows[np.lexsort((-frames.dur[rows], frames.start[rows]))][:MAX_DEPTH]
             spine = [int(rows[0])]
             for row in rows[1:].tolist():
                 if int(self.parent[row]) != spine[-1]:
                     break
                 spine.append(row)
-            spines.append(spine)
+            spines.append((spine, last))
             starts = [row for row in spine if _PROFILER_START.search(self.trace.strings[int(frames.name[row])])]
             if starts:
                 began = min(began, float(frames.start[starts[-1]]))
-        return frozenset(row for spine in spines for row in spine if frames.start[row] <= began)
+        if np.isfinite(began):
+            return frozenset(row for spine, _ in spines for row in spine if frames.start[row] <= began)
+        return frozenset(
+            row for spine, last in spines if len(spine) >= _DEEP for row in spine if end[row] >= last - _LATE_US
+        )

@@ -58,6 +58,10 @@ def host_of(trace: Trace, work: WorkTable, regions: Regions) -> Host:
     return Host(op=op, call=call, thread=thread, time=time, region=region, in_optimizer=inside.astype(np.uint8))
 
 
+def is_graph_call(name: str) -> bool:
+    return _GRAPH_CALL.match(name) is not None
+
+
 def regions_of(trace: Trace) -> Regions:
     """Compiled regions: user annotations since torch 2.11, ops before.
 
