@@ -138,6 +138,13 @@ class Session:
         found = await self.client.text_document_code_lens_async(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
         return {lens.range.start.line: lens.command.title for lens in found or [] if lens.command}
 
+    async def request_lens(self, uri: str, line: int) -> Any:
+        """The command of the lens on a line, as JSON."""
+        found = await self.client.text_document_code_lens_async(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
+        command = next(lens.command for lens in found or [] if lens.range.start.line == line)
+        assert command is not None
+        return {"command": command.command, "arguments": [as_json(argument) for argument in command.arguments or []]}
+
     async def hints(self, uri: str, first: int = 0, last: int = 10_000) -> dict[int, str]:
         wanted = types.Range(types.Position(first, 0), types.Position(last, 0))
         found = await self.client.text_document_inlay_hint_async(

@@ -183,10 +183,11 @@ class RidgelineServer(LanguageServer):
 
     def _settled(self) -> None:
         uris, self._late_uris = self._late_uris & set(self.documents), set()
-        for uri in uris:
-            view = self._views.get(uri)
-            if view is not None:
-                view.recover()
+        views = [view for uri in uris if (view := self._views.get(uri)) is not None]
+        # Every one is asked: a client has its lenses of right after the edit, without the rows that were found just now.
+        recovered = [view.recover() for view in views]
+        if any(recovered):
+            self._refresh()
         for listener in self.listeners:
             listener.edited(uris)
 
@@ -223,12 +224,16 @@ class RidgelineServer(LanguageServer):
             self._views.pop(uri, None)
         for listener in self.listeners:
             listener.shown(changed, reason)
+        self._refresh()
+        params = {"reason": reason, "run": run.wire() if run else None, "uris": sorted(changed)}
+        self.tell(protocol.PROFILE_CHANGED, params)
+
+    def _refresh(self) -> None:
+        """Asks clients that can to ask again."""
         if self.can.lens_refresh:
             self.workspace_code_lens_refresh(None)
         if self.can.hint_refresh:
             self.workspace_inlay_hint_refresh(None)
-        params = {"reason": reason, "run": run.wire() if run else None, "uris": sorted(changed)}
-        self.tell(protocol.PROFILE_CHANGED, params)
 
     def show_all_again(self, reason: protocol.Reason, run: ShownRun | None) -> None:
         self.library.forget()
