@@ -90,3 +90,35 @@ def test_a_region_too_small_to_be_worth_calling(overhead: float, expected: int) 
     if found:
         assert found[0].line == 14
         assert found[0].evidence["calls_per_step"] == 10.0
+
+
+def _generated(name: str, kind: str, dur: float = 300.0) -> TraceBuilder:
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 1000.0
+        b.step(t, 1000.0)
+        b.line(t, t + 990, "rotate.py", 7, "return view_as_real(z * turn)")
+        b.op("Torch-Compiled Region: 0/0", t, 990)
+        b.op("## Call CompiledFxGraph fabc ##", t + 5, 980)
+        b.op("cpp_fused_sin_0", t + 10, 500)
+        b.op(name, t + 600, dur, dims=[[64, 64]], types=[kind])
+    return b
+
+
+def test_complex_types_run_as_fallback() -> None:
+    (finding,) = _by_code(_find([], _generated("aten::mul", "c10::complex<float>", 2.0)), "fallback-kernel")
+    assert (finding.line, finding.severity) == (7, "information")
+    assert finding.evidence["complex"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "dur", "expected"),
+    [
+        ("aten::sort", 300.0, 1),
+        ("aten::sort", 4.0, 0),
+        ("aten::mm", 300.0, 0),
+        ("aten::_scaled_dot_product_flash_attention", 300.0, 0),
+    ],
+)
+def test_fallbacks_that_cost_something_and_library_calls(name: str, dur: float, expected: int) -> None:
+    assert len(_by_code(_find([], _generated(name, "float", dur)), "fallback-kernel")) == expected

@@ -14,29 +14,39 @@ MIN_ELEMENTS = 64
 
 def rule(facts: Facts) -> list[Candidate]:
     rows = [r for r in facts.recorded_work if _is_double(facts, r)]
-    found = []
-    for at, mine in facts.by_line(rows):
-        claims = facts.claims_of(mine)
-        total = facts.time_of(mine)
-        found.append(
-            Candidate(
-                code="float64",
-                title="Arithmetic in double precision",
-                fact=f"{len(mine) / facts.n:.3g} operations {facts.per} on float64 tensors take {words.time(facts.per_step(total))}.",
-                advice="Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
-                "changes numerics.",
-                at=at,
-                cost_us=total,
-                saving_us=spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
-                claims=claims,
-                evidence={
-                    "operations_per_step": len(mine) / facts.n,
-                    "assumed_speedup": SPEEDUP,
-                    "changes_numerics": True,
-                },
-            )
+    if not rows:
+        return []
+    claims, total = facts.claims_of(rows), facts.time_of(rows)
+    lines = facts.by_line(rows)  # one cause, usually: double precision spreads from where it entered
+    return [
+        Candidate(
+            code="float64",
+            title="Arithmetic in double precision",
+            fact=f"{len(rows) / facts.n:.3g} operations {facts.per} on float64 tensors take "
+            f"{words.time(facts.per_step(total))}, most of it here.",
+            advice="Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
+            "changes numerics.",
+            at=next((at for at, _ in lines if at is not None), None),
+            cost_us=total,
+            saving_us=spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
+            claims=claims,
+            evidence={
+                "operations_per_step": len(rows) / facts.n,
+                "assumed_speedup": SPEEDUP,
+                "changes_numerics": True,
+                "threshold_elements": MIN_ELEMENTS,
+                "related": [
+                    {
+                        "file": at.file,
+                        "line": at.line,
+                        "text": f"{words.time(facts.per_step(facts.time_of(mine)))} {facts.per}",
+                    }
+                    for at, mine in [entry for entry in lines if entry[0] is not None][1:4]
+                    if at is not None
+                ],
+            },
         )
-    return found
+    ]
 
 
 def _is_double(facts: Facts, row: int) -> bool:

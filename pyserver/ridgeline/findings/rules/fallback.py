@@ -1,0 +1,82 @@
+"""``fallback-kernel``, as the recording shows it: an ATen operator called from generated code that is not one of the library
+calls which Inductor chooses on purpose. (What torch reports by itself: ``compile_events``.)"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ridgeline.findings import words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.rules.small_kernels import VIEWS
+from ridgeline.profile import SourceRef
+
+REGIONS = ("## Call CompiledFxGraph", "CompiledFunction", "Torch-Compiled Region")
+CHOSEN = (
+    "mm addmm bmm baddbmm mv addmv dot convolution convolution_backward cudnn_convolution mkldnn_convolution miopen_convolution "
+    "_scaled_mm _int_mm _weight_int8pack_mm copy_ empty_strided randint rand randn normal_ uniform_ random_ manual_seed"
+).split()
+"""Library calls that are better than a kernel of Inductor's own, and what only prepares. Attention and MKL-DNN by prefix."""
+CHOSEN_PREFIXES = (
+    "_scaled_dot_product",
+    "mkldnn_",
+    "onednn",
+    "cudnn_",
+    "_efficient_attention",
+    "_flash_attention",
+    "linear_",
+)
+COMPLEX = "c10::complex"
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    places: dict[tuple[str, str, int], SourceRef] = {}
+    for row in facts.recorded_work:
+        op = _called(facts, row)
+        at = facts.line_of_work(row) if op >= 0 else None
+        if at is not None:
+            key = (facts.op_name(op), at.file, at.line)
+            groups[key].append(row)
+            places[key] = at
+    reported = {(e.file, e.line) for e in facts.document.compile_events if e.kind == "fallback"}
+    return [
+        _candidate(facts, name, places[name, file, line], rows)
+        for (name, file, line), rows in groups.items()
+        if (file, line) not in reported
+    ]
+
+
+def _called(facts: Facts, row: int) -> int:
+    """The ATen operator that generated code called for a row of work, -1 if none or one chosen on purpose."""
+    found = -1
+    for op in facts.ancestors(int(facts.work.op[row])):
+        name = facts.op_name(op)
+        if name.startswith(REGIONS):
+            return found
+        found = op if name.startswith("aten::") and not _chosen(name) else -1
+    return -1
+
+
+def _chosen(name: str) -> bool:
+    bare = name.removeprefix("aten::")
+    return bare in CHOSEN or name in VIEWS or bare.startswith((*CHOSEN_PREFIXES, "view", "resolve_", "real", "imag"))
+
+
+def _candidate(facts: Facts, name: str, at: SourceRef, rows: list[int]) -> Candidate:
+    types = {t for r in rows for a in facts.ancestors(int(facts.work.op[r])) for t in facts.types_of(a)}
+    complex_type = any(t.startswith(COMPLEX) for t in types)
+    why = "complex types have no generated code" if complex_type else "Inductor has no code of its own for it"
+    total = facts.time_of(rows)
+    return Candidate(
+        code="fallback-kernel",
+        title="An operation that Inductor does not compile",
+        fact=f"{name} runs as an ATen fallback inside compiled code, {words.times(len(rows) / facts.n)} {facts.per} "
+        f"({words.time(facts.per_step(total))}): {why}, and nothing fuses with it.",
+        advice="Write it with real and imaginary parts apart."
+        if complex_type
+        else "Write it in operations that compile.",
+        at=at,
+        cost_us=None if complex_type else total,
+        evidence={"op": name, "calls_per_step": len(rows) / facts.n, "complex": complex_type},
+    )
