@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -190,13 +191,7 @@ def test_truncated_gzip(tmp_path: Path) -> None:
     whole = gzip.compress(text)
     cut = whole[: len(whole) * 2 // 3]
     trace = raw(tmp_path, cut, "trace.json.gz")
-    inflated = gzip.GzipFile(fileobj=io.BytesIO(cut))
-    out = b""
-    try:
-        while True:
-            out += inflated.read1(1)
-    except EOFError:
-        pass
+    out = zlib.decompressobj(31).decompress(cut)
     complete = out.count(b"}}")
     assert 100 < complete < 4000
     assert len(trace.device_events.start) >= complete

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import cast
 
 import numpy as np
 from msgspec import Raw
 
 from ridgeline.trace.tables import F64
+
+_LARGEST_EXPONENT = 18
+"""Larger stamps are no times, and their integers no int64."""
 
 Stamp = float | str | Raw | None
 
@@ -57,9 +60,9 @@ class Clock:
         text = bytes(stamp).decode("ascii", "replace") if isinstance(stamp, Raw) else str(stamp)
         try:
             value = Decimal(text.strip().strip('"'))
-        except InvalidOperation:
+        except DecimalException:
             return float("nan")
-        if not value.is_finite() or abs(value) > 2**62:
+        if not value.is_finite() or value.adjusted() > _LARGEST_EXPONENT or abs(value) > 2**62:
             return float("nan")
         whole = int(value)
         if self.origin_us is None:

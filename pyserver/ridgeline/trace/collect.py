@@ -219,7 +219,7 @@ class Collector:
             stream=np.where(stream >= 0, stream, np.where(legacy, 0, thread)),
             correlation=integers([row.correlation for row in args]),
             external_id=np.where(external >= 0, external, integers([row.external_id_old for row in args])),
-            bytes=np.where(works == Work.KERNEL, np.nan, sizes),
+            bytes=np.where((works == Work.KERNEL) | (sizes < 0), np.nan, sizes),
             launch=self._launch_rows(args),
             graph_node=integers([row.graph_node for row in args]),
         )
@@ -365,6 +365,6 @@ def _list(value: Any) -> list[Any] | None:
 
 def _dimensions(raw: Raw) -> tuple[int, ...] | None:
     value = _value(raw)
-    if isinstance(value, list) and value and all(type(item) is int for item in value):
+    if isinstance(value, list) and value and all(type(item) is int and 0 < item < 1 << 32 for item in value):
         return tuple(value)
     return None

@@ -98,10 +98,10 @@ def resident_blocks(
     warps = -(-threads // warp)
     fits = [32, most_threads // (warps * warp)]
     file = limit("regsPerMultiprocessor")
-    if file is not None and registers:
+    if file is not None and registers is not None and registers > 0:
         per_warp = -(-registers * warp // 256) * 256
         fits.append(file // (per_warp * warps))
     memory = limit("sharedMemPerMultiprocessor")
-    if memory is not None and shared_memory:
+    if memory is not None and shared_memory is not None and shared_memory > 0:
         fits.append(memory // (shared_memory + 1024))
     return max(min(fits), 1)

@@ -16,8 +16,10 @@ _OPENING = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:'
 _CLOSING = re.compile(rb'\]\s*(?:\}\s*(?:\Z|,)|,\s*"\w+"\s*:|\Z)')
 _NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
 _SPACE = re.compile(rb"[\s,]*")
+_USUAL_RECORD = 1 << 14
 _LONGEST_RECORD = 1 << 18
-"""How far a broken record is searched for its end before the next record's opening is taken."""
+"""How far a broken record is searched for its end before the next record's opening is taken: as far as usual ones are
+long, or farther where no other opens in that stretch."""
 _MANY = 32
 """Faults in one stretch after which it is mended as a whole."""
 _FIRST_WINDOW = 1 << 14
@@ -185,19 +187,22 @@ class Salvage:
         buffer, start = self._buffer, self._buffer.at
         if buffer.text[start : start + 1] != b"{":
             return self._go_on(start, [], lost=buffer.text[start : start + 1] not in (b"]", b""))
-        end = end_of_record(buffer.text, start, min(len(buffer.text), start + _LONGEST_RECORD))
+        size = len(buffer.text)
+        end = end_of_record(buffer.text, start, min(size, start + _USUAL_RECORD))
+        if end is None and _OPENING.search(buffer.text, start + 1, start + _USUAL_RECORD) is None:
+            end = end_of_record(buffer.text, start, min(size, start + _LONGEST_RECORD))
         if end is None:
-            if not buffer.ended and len(buffer.text) - start < _LONGEST_RECORD:
+            if not buffer.ended and size - start < _LONGEST_RECORD:
                 buffer.fill(_LONGEST_RECORD)
                 return None
             following = _OPENING.search(buffer.text, start + 1)
             if following is None and buffer.ended:
                 self._damage.cut("the file ends in the middle of a record")
-                buffer.at = len(buffer.text)
+                buffer.at = size
                 self.closed = True
                 return None
             self._damage.skipped.append(buffer.offset)
-            buffer.at = following.start() if following else len(buffer.text)
+            buffer.at = following.start() if following else size
             return []
         records = self._mended(buffer.text[start:end])
         return self._go_on(end, records or [], lost=records is None)
