@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from ridgeline.runs.folder import RunFolder
 from ridgeline.runs.launch import Session
 from ridgeline.runs.spec import RunSpec, SpecError
 from ridgeline.runs.store import Store, StoreError
+
+_PATIENCE_S = 15.0
+"""A program that ends this soon after its result is there gets it shown below its own output, where a person looks."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,8 +107,9 @@ class Follower:
     folder: RunFolder
     session: Session
     line: ProgressLine = field(init=False)
-    running: bool = False
     shown: bool = False
+    ready_at: float | None = None
+    """Since when there is a result while the program goes on."""
 
     def __post_init__(self) -> None:
         self.line = ProgressLine(enabled=not self.request.quiet)
@@ -115,27 +120,25 @@ class Follower:
             for event in self.session.events():
                 last = event
                 self.line.show(event)
-                if event["event"] == "started":
-                    self.running = True
-                elif event["event"] == "note":
+                if event["event"] == "note":
                     self.line.clear()
                     say(event["message"])
                 elif event["event"] == "profile":
-                    self._early(event)
+                    self.ready_at = time.monotonic() if event["running"] else None
+                self._show_early()
         if last["event"] != "finished":
             say(f"the supervisor of the run was killed; what there is lies in {self.folder.path}")
             return FAILED
         return self._end(last)
 
-    def _early(self, event: dict[str, Any]) -> None:
-        """A long program goes on after its window: its result is shown at once, not hours later."""
+    def _show_early(self) -> None:
+        """Of a long program the result is shown while it goes on, not hours later; of a short one at its end, once."""
+        if self.shown or self.ready_at is None or time.monotonic() - self.ready_at < _PATIENCE_S:
+            return
         if self.request.format == "json" and self.request.output is None:
-            return
-        if not event.get("running") or self.shown:
-            return
-        self.line.clear()
+            return  # One document, and the program's end still adds to it.
         self._show()
-        if not self.request.quiet:
+        if not self.request.quiet and sys.stderr.isatty():
             say("the program goes on; Ctrl-C ends it")
 
     def _show(self) -> None:

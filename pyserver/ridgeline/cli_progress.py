@@ -15,6 +15,7 @@ _WORDS = {
     "warming_up": "waiting for a steady step",
     "recording": "recording",
     "saving": "saving the trace",
+    "running": "recorded; the program goes on",
     "stopping": "stopping the program and all it started (Ctrl-C again: at once)",
 }
 

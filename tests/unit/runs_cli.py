@@ -1,5 +1,6 @@
 """The command line with the stand-ins for agent and analysis (no torch needed): ``python runs_cli.py profile …``."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def spec(request: cli_profile.Request) -> RunSpec:
     return made
 
 
+cli_profile._PATIENCE_S = float(os.environ.get("RIDGELINE_TEST_PATIENCE", cli_profile._PATIENCE_S))
 cli_profile.Request.spec = spec  # type: ignore[method-assign]
 if __name__ == "__main__":
     main()

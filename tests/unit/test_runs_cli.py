@@ -204,7 +204,7 @@ def test_ctrl_c_ends_the_tree_and_shows_what_there_is(mark: str, tmp_path: Path)
     terminal.read_until(b"UP")
     assert wait_for(lambda: len(marked(mark)) >= 5, 5)
     terminal.type(b"\x03")
-    assert terminal.end() == 130
+    assert terminal.end() == 130, terminal.text.decode()
     assert b"a device" in terminal.text or b"3 steps" in terminal.text, terminal.text.decode()
     assert not marked(mark)
 
@@ -224,7 +224,7 @@ def test_ctrl_c_reaches_the_program_once(mark: str, tmp_path: Path) -> None:
     terminal = Terminal(script(tmp_path, source))
     terminal.read_until(b"UP")
     terminal.type(b"\x03")
-    assert terminal.end() == 130
+    assert terminal.end() == 130, terminal.text.decode()
     assert b"SAVED" in terminal.text
     assert b"Traceback" not in terminal.text
 
@@ -237,7 +237,7 @@ def test_a_second_ctrl_c_is_at_once(mark: str, tmp_path: Path) -> None:
     terminal.read_until(b"stopping")
     begun = time.monotonic()
     terminal.type(b"\x03")
-    assert terminal.end() == 130
+    assert terminal.end() == 130, terminal.text.decode()
     assert time.monotonic() - begun < 4
     assert not marked(mark)
 
@@ -310,3 +310,15 @@ def test_death_of_the_supervisor_is_noticed_and_swept(mark: str, tmp_path: Path)
     assert process.returncode == 125
     assert b"supervisor of the run was killed" in said
     assert not marked(mark)
+
+
+def test_the_result_of_a_long_program_is_shown_while_it_goes_on(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RIDGELINE_TEST_PATIENCE", "0")
+    terminal = Terminal(script(tmp_path, CAPTURE + "import time\nprint('UP', flush=True)\ntime.sleep(600)\n"))
+    terminal.read_until(b"the program goes on; Ctrl-C ends it")
+    assert terminal.text.count(b"Run folder") == 1
+    terminal.type(b"\x03")
+    assert terminal.end() == 130, terminal.text.decode()
+    assert terminal.text.count(b"Run folder") == 1, "it is shown once"

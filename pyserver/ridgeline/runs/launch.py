@@ -57,6 +57,7 @@ class Session:
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Starts the run and yields its events; the last is ``finished``, or ``lost`` when the supervisor died.
+        Where a second passes without one, there is a ``tick``.
 
         Nothing of the run is left when it is exhausted or closed.
         """
@@ -96,7 +97,9 @@ class Session:
     def _read(self, fd: int) -> Iterator[dict[str, Any]]:
         rest = b""
         while True:
-            ready, _, _ = select.select([fd, self._signals[0]], [], [])
+            ready, _, _ = select.select([fd, self._signals[0]], [], [], 1.0)
+            if not ready:
+                yield {"event": "tick"}
             if self._signals[0] in ready:
                 self._on_signal(os.read(self._signals[0], 2))
             if fd not in ready:

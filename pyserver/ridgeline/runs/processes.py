@@ -56,8 +56,14 @@ class Process:
     name: str
 
     @property
-    def zombie(self) -> bool:
-        return self.state in ("Z", "X")
+    def over(self) -> bool:
+        """Dead and waiting to be reaped. A main thread alone may be that, while others of the process live."""
+        if self.state not in ("Z", "X"):
+            return False
+        try:
+            return len(os.listdir(f"/proc/{self.pid}/task")) <= 1
+        except OSError:
+            return True
 
     def command(self) -> str:
         """Its command line as a person would type it; the short name when that cannot be read."""
@@ -95,7 +101,7 @@ def descendants(root: int, *, without: Collection[int] = ()) -> list[Process]:
             if child.pid in without:
                 continue
             pending.append(child.pid)
-            if not child.zombie:
+            if not child.over:
                 found.append(child)
     return found
 
@@ -251,6 +257,7 @@ def sweep(
         reap()
         left = descendants(me, without=without)
         if not left or time.monotonic() > deadline:
+            reap()  # What died since the last time.
             return left
         time.sleep(0.01)
 

@@ -33,6 +33,8 @@ _STOP_S = 3.0
 """With ``then: stop``, what the agent gets to unwind the program at its next step before it is told by signal."""
 _END_S = 15.0
 """What the interpreter gets to shut down when the program has ended by itself; it may unload gigabytes of libraries."""
+_REAP_S = 2.0
+"""What a killed program may take to be gone; one that hangs in a driver takes longer, and is left to the kernel."""
 _SAVE_S, _SAVE_MORE_S, _SAVE_LIMIT_S = 5.0, 2.0, 90.0
 """After an interruption: what the agent gets to save, by how much saving in progress extends it, and to what limit."""
 _LOG_LIMIT = 32 << 20
@@ -235,6 +237,11 @@ class Supervisor:
     def _sweep(self) -> None:
         left = processes.sweep(without=self.analysis.pids, reap=self._reaper.collect)
         self._tree_gone = True
+        assert self.program is not None
+        deadline = time.monotonic() + _REAP_S
+        while self.program.returncode is None and time.monotonic() < deadline:
+            self._reaper.collect()  # Killed, and its threads are still leaving.
+            time.sleep(0.005)
         if left:
             self._note("not-ended", f"could not be ended (in a driver, uninterruptible): {processes.commands(left)}")
 
@@ -320,7 +327,6 @@ class Supervisor:
     def _cause(self) -> causes.Cause | None:
         """Why there is no profile; ``None`` when there is one."""
         assert self.program is not None
-        assert self.program.returncode is not None
         if self.folder.profile.is_file() and self._shows_something:
             return None
         if self.discard:
@@ -331,6 +337,10 @@ class Supervisor:
             return self.analysis.failed or causes.of_analysis(None, "the trace or its sidecar is missing")
         if self.cancelled is not None:
             return causes.Cause("cancelled", "the run was interrupted before anything was recorded")
+        if self.program.returncode is None:
+            return causes.Cause(
+                "killed", "the program does not end, not even by SIGKILL", "it hangs in a driver: see dmesg"
+            )
         return causes.of_program(
             self.spec,
             self.folder.path,
