@@ -6,13 +6,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from . import kernels, machine, markers, publish
 from .compiles import CompileWatch
-from .exits import Exits
+from .exits import Exits, status_of
 from .hooks import PostImport
 from .inductor import InductorCapture
 from .labels import Scopes
@@ -20,12 +19,18 @@ from .loaders import Loaders
 from .mainthread import MainThread
 from .notes import CompileNotes
 from .paths import UserFiles
-from .recorder import Recorder, Take
+from .recorder import Recorder
+from .result import Result, why_not_steady
 from .runfolder import RunFolder
+from .skip import skip_own_code
 from .spec import Spec
-from .timeline import Recorded, Timeline, create
+from .take import Take
+from .timeline import Timeline, create
 from .userprof import UserProfiler
 from .watch import Watch
+
+CURRENT: Agent | None = None
+"""The agent that this process runs under; None where ``ridgeline.window`` alone is used."""
 
 
 class StopProgram(SystemExit):
@@ -54,26 +59,63 @@ class Agent:
         self.compiles = CompileWatch(self._compile_started, self._compile_ended)
         self.scopes = Scopes()
         self.loaders = Loaders(self.users, self._mark, spec.lengths)
-        self._labels: list[list[Any]] = []
         self.user_profiler: UserProfiler | None = None
         self.main_thread = MainThread(self.complain)
         self.imports = PostImport(self.complain)
         self.exits = Exits(self._finish)
-        self._windows: list[dict[str, Any]] = []
-        self._lines: Recorded | None = None
-        self._timeline_row: dict[str, Any] | None = None
+        self.result = Result(self.folder)
         self._packer: threading.Thread | None = None
         self._stopping = False
+        self.standing = False
 
     # ------------------------------------------------------------------ arming
     def arm(self) -> None:
         """Hook what will be imported; import nothing of torch's."""
+        global CURRENT
+        CURRENT = self
         self.folder.progress("starting", f"{self.main}")
         self.exits.install()
         if self.timeline is not None:
             self.timeline.prepare()
+        self._hook_imports()
+        self.imports.when("torch", self._on_torch)
+        self.folder.progress("importing")
+
+    def arm_standing(self, torch: ModuleType) -> None:
+        """For windows by hand: hook what is imported and will be, record nothing by ourselves, leave exits alone."""
+        self.standing = True
+        self._hook_imports()
+        self._make_recorder(torch)
+        self.capture.adopt_loaded()
+
+    def renew(self, spec: Spec) -> None:
+        """Another window by hand: a new folder, with what the hooks have learnt."""
+        self.spec = spec
+        self.folder = RunFolder(spec.run_dir)
+        self.timeline = create(self.users) if spec.lines else None
+        self.result, self._packer = Result(self.folder), None
+        if self.recorder is not None:
+            self.recorder.spec, self.recorder.timeline = spec, self.timeline
+        if self.user_profiler is not None:
+            self.user_profiler.sessions.clear()
+
+    def open_manual(self) -> None:
+        if self.recorder is None:
+            raise RuntimeError("torch is not imported yet: nothing can be recorded")
+        self.recorder.open_manual()
+
+    def close_manual(self) -> None:
+        if self.recorder is not None:
+            self.recorder.close_manual()
+        if self._packer is not None:
+            self._packer.join()
+
+    def manual_step(self) -> None:
+        if self.recorder is not None:
+            self.recorder.manual_step()
+
+    def _hook_imports(self) -> None:
         when = self.imports.when
-        when("torch", self._on_torch)
         when("torch._inductor.config", self.capture.on_config)
         when("torch._inductor.output_code", self.capture.on_output_code)
         when("torch._inductor.codecache", self.capture.on_codecache)
@@ -82,13 +124,11 @@ class Agent:
         when("torch._dynamo.symbolic_convert", self.compile_notes.on_symbolic_convert)
         when("torch._dynamo.convert_frame", self.compile_notes.on_convert_frame)
         when("torch._inductor.cudagraph_utils", self.compile_notes.on_cudagraph_utils)
-        when("torch._dynamo.eval_frame", self._skip_own_code)
+        when("torch._dynamo.eval_frame", skip_own_code)
         self.imports.install()
-        self.folder.progress("importing")
 
-    def _on_torch(self, torch: ModuleType) -> None:
+    def _make_recorder(self, torch: ModuleType) -> Recorder:
         self.torch = torch
-        self.imported_torch_ns = time.time_ns()
         self.scopes.install(torch)
         recorder = Recorder(
             torch, self.spec, self.timeline, self.scopes, self._publish, self.folder.progress, self.complain
@@ -98,6 +138,11 @@ class Agent:
         self.user_profiler.install(torch)
         markers.on_optimizer(torch, self._mark)
         self.imports.when("torch.profiler.profiler", lambda module: markers.on_profiler_module(module, self._mark_step))
+        return recorder
+
+    def _on_torch(self, torch: Any) -> None:
+        self.imported_torch_ns = time.time_ns()
+        recorder = self._make_recorder(torch)
         if self.spec.device != "cpu" and hasattr(torch, "cuda"):
             torch.cuda._lazy_call(self._on_cuda)
         if self._must_wait_for_cuda():
@@ -119,22 +164,6 @@ class Agent:
         """CUDA was initialized by the program. (The agent never does: it would break a later fork.)"""
         if self.recorder is not None:
             self.recorder.devices_appeared()
-
-    def _skip_own_code(self, eval_frame: Any) -> None:
-        """Dynamo would trace the agent's hooks otherwise, for they run inside compiled regions."""
-
-        def skip(code: CodeType) -> None:
-            eval_frame.skip_code(code)
-            for constant in code.co_consts:
-                if isinstance(constant, CodeType):
-                    skip(constant)
-
-        package = __name__.rpartition(".")[0] + "."
-        for name, module in list(sys.modules.items()):
-            loader = getattr(getattr(module, "__spec__", None), "loader", None)
-            if name.startswith(package) and hasattr(loader, "get_code"):
-                for code in _functions_of(module):
-                    skip(code)
 
     # ------------------------------------------------------------------ events
     def complain(self, what: str, error: BaseException | str) -> None:
@@ -169,7 +198,7 @@ class Agent:
 
     def main_ended(self, error: BaseException | None) -> None:
         """The main module has run to its end, or ``error`` leaves it. Threads of the program may go on."""
-        self.exit_status = _status_of(error)
+        self.exit_status = status_of(error)
         others = [t for t in threading.enumerate() if t is not threading.main_thread() and not t.daemon]
         if self.recorder is not None and not others:
             self.recorder.stop()
@@ -188,41 +217,26 @@ class Agent:
 
     def _pack(self, take: Take, raw: str) -> None:
         try:
-            self._add_window(take.window, raw, take.lines, take.labels)
+            self.result.add(take.window, raw, take.lines, take.labels)
             self._write_sidecar()
-            publish.mark_captured(self.folder, self._windows)
+            publish.mark_captured(self.folder, self.result.windows)
             self.folder.progress("published")
             if self.spec.then == "continue" and self.exit_status is None:
                 self.folder.progress("running")
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - a thread beside the program: a traceback there is noise
             self.complain("writing the result", error)
         finally:
             self.exits.busy = False
-
-    def _add_window(self, window: dict[str, Any], raw: str, lines: Recorded | None, labels: list[list[Any]]) -> None:
-        """Put a trace in place and take its lines and labels in; the sidecar is written afterwards."""
-        window["trace"] = publish.pack(self.folder, raw, len(self._windows))
-        self._windows.append(window)
-        self._labels.extend(labels)
-        if lines is None or not lines.threads:
-            return
-        if self._lines is None:
-            self._lines = lines
-        else:
-            self._lines.merge(lines)
-        self._timeline_row = publish.write_timeline(self.folder, self._lines)
-        for file in lines.files():
-            self.folder.snapshot(file, "user")
 
     def _user_windows(self) -> int:
         return len(self.user_profiler.sessions) if self.user_profiler is not None else 0
 
     def _harvest_notes(self) -> list[str]:
-        own = len(self._windows)
+        own = len(self.result.windows)
         added = self._harvest()
         if not added:
             return []
-        publish.mark_captured(self.folder, self._windows)
+        publish.mark_captured(self.folder, self.result.windows)
         text = f"the program ran torch's profiler itself: {added} of its windows were taken over"
         return [f"{text} beside ours" if own else text]
 
@@ -234,7 +248,7 @@ class Agent:
         added = 0
         for session in self.user_profiler.sessions:
             if session.raw is not None:
-                self._add_window(session.window(), session.raw, session.lines, session.labels)
+                self.result.add(session.window(), session.raw, session.lines, session.labels)
                 added += 1
         return added
 
@@ -247,7 +261,7 @@ class Agent:
             recorder.stop()
             take = recorder.best()
             if self._packer is None and take is not None and (take.order == 0 or not self._user_windows()):
-                self.notes.append(_why_not_steady(recorder, how))
+                self.notes.append(why_not_steady(recorder, how))
                 recorder.publish_best()
             if self._packer is not None:
                 self._packer.join()
@@ -257,7 +271,7 @@ class Agent:
         except OSError as error:
             self.folder.progress("failed", f"the run folder cannot be written: {error}")
             return
-        if self._windows:
+        if self.result.windows:
             self.folder.progress("done", how)
         else:
             self.folder.progress("failed", self._why_nothing(how))
@@ -283,16 +297,16 @@ class Agent:
             "cwd": os.getcwd(),
             "main": self.main,
             "user_roots": self.users.roots,
-            "windows": self._windows,
+            "windows": self.result.windows,
             "plain_steps_ns": [] if recorder is None else recorder.times.plain,
             "profiled_steps_ns": [] if recorder is None else recorder.times.profiled,
             "compiles": self.compiles.rows,
             "graphs": graphs,
-            "timeline": self._timeline_row,
+            "timeline": self.result.timeline_row,
             "files": self.folder.snapshots(),
             "compile_notes": self.compile_notes.rows,
-            "loaders": self.loaders.rows(self._windows),
-            "labels": self._labels,
+            "loaders": self.loaders.rows(self.result.windows),
+            "labels": self.result.labels,
             "lengths": self.loaders.lengths,
             "padded_to": self.loaders.padded_to,
             "devices": [] if torch is None else machine.devices(torch, self.spec.device),
@@ -322,46 +336,3 @@ class Agent:
             self.complain("copy of cubins", error)
         for path in publish.stack_files(graphs):
             self.folder.snapshot(path, "user" if self.users(path) else "library")
-
-
-def _functions_of(module: ModuleType) -> list[CodeType]:
-    """Code of the functions and methods that a module defines."""
-    found: list[CodeType] = []
-
-    def visit(holder: Any) -> None:
-        for value in list(vars(holder).values()):
-            function: Callable[..., Any] | None = getattr(value, "fget", None) or getattr(value, "__func__", value)
-            code = getattr(function, "__code__", None)
-            if isinstance(code, CodeType) and getattr(function, "__module__", None) == module.__name__:
-                found.append(code)
-            elif isinstance(value, type) and value.__module__ == module.__name__:
-                visit(value)
-
-    visit(module)
-    return found
-
-
-def _status_of(error: BaseException | None) -> int:
-    """The exit status that Python gives for what leaves the main module."""
-    if error is None:
-        return 0
-    if isinstance(error, SystemExit):
-        if error.code is None:
-            return 0
-        return error.code & 0xFF if isinstance(error.code, int) else 1
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
-
-
-def _why_not_steady(recorder: Recorder, how: str) -> str:
-    take = recorder.best()
-    if take is None:
-        return ""
-    steps = len(take.window["steps"])
-    if take.window["reason"] == "whole":
-        return (
-            f"the program ended ({how}) before it had settled: what was recorded from the import of torch on is shown, "
-            f"{steps} whole steps"
-            if steps
-            else f"the program ended ({how}) before it had two steps: all of it after the import of torch is shown"
-        )
-    return f"the program ended ({how}) before its window was full: {steps} steps were recorded"

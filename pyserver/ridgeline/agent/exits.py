@@ -87,3 +87,14 @@ class Exits:
     def _die(number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+def status_of(error: BaseException | None) -> int:
+    """The exit status that Python gives for what leaves the main module."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        if error.code is None:
+            return 0
+        return error.code & 0xFF if isinstance(error.code, int) else 1
+    return 130 if isinstance(error, KeyboardInterrupt) else 1

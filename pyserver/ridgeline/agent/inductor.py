@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from .instrument import SCOPE, instrument, is_wrapper
+from .paths import UserFiles
 from .timeline import user_frames
 
 Complain = Callable[[str, BaseException | str], None]
@@ -24,8 +26,8 @@ Mark = Callable[[str, Any], None]
 class InductorCapture:
     """Collects the rows of ``Sidecar.graphs`` while graphs are compiled or loaded from a cache."""
 
-    def __init__(self, is_user: Callable[[str], bool], mark: Mark, complain: Complain) -> None:
-        self._is_user = is_user
+    def __init__(self, users: UserFiles, mark: Mark, complain: Complain) -> None:
+        self._users = self._is_user = users
         self._mark = mark
         self._complain = complain
         self._rows: dict[tuple[str, str | None, bool], dict[str, Any]] = {}
@@ -42,6 +44,32 @@ class InductorCapture:
             if row["is_backward"] and row["compile_id"] in forward:
                 row["call_stack"] = forward[row["compile_id"]]
         return rows
+
+    def adopt_loaded(self) -> None:
+        """Generated modules that were loaded before our hooks: their sources, without stacks."""
+        cache: Any = sys.modules.get("torch._inductor.codecache")
+        for module in list(getattr(getattr(cache, "PyCodeCache", None), "modules", None) or []):
+            path = str(getattr(module, "__file__", None) or "")
+            try:
+                with open(path, encoding="utf-8") as file:
+                    source = file.read()
+            except OSError:
+                continue
+            if source.lstrip().startswith("# AOT ID:"):
+                self._saw(path, source)
+                row = dict.fromkeys(("fx_key", "compile_id"))
+                self._rows[path, None, False] = {
+                    **row,
+                    "path": path,
+                    "cache_key": os.path.basename(path).removesuffix(".py"),
+                    "is_backward": False,
+                    "is_inference": False,
+                    "devices": [],
+                    "kernel_stacks": {},
+                    "node_mappings": {},
+                    "call_stack": [],
+                    "instrumented": False,
+                }
 
     # ------------------------------------------------------------------ provenance
     def on_config(self, module: ModuleType) -> None:
@@ -113,7 +141,14 @@ class InductorCapture:
         self._rows[path, row["compile_id"], row["is_backward"]] = row
         source = getattr(graph, "source_code", None)
         if source:
-            self.sources[path] = source
+            self._saw(path, source)
+
+    def _saw(self, path: str, source: str) -> None:
+        """Keep a generated module's text; its cache (CACHE/xy/NAME.py) holds no code of the user's."""
+        self.sources[path] = source
+        shelf = os.path.dirname(path)
+        if len(os.path.basename(shelf)) == 2:
+            self._users.add_generated(os.path.dirname(shelf))
 
     # ------------------------------------------------------------------ code cache
     def on_codecache(self, module: ModuleType) -> None:
@@ -174,7 +209,7 @@ class InductorCapture:
                 source = file.read()
             if not is_wrapper(source):
                 return None
-            self.sources[path] = source
+            self._saw(path, source)
             code, sites = instrument(source, path)
         except (OSError, SyntaxError, ValueError) as error:
             self._complain(f"instrumentation of {path}", error)

@@ -60,7 +60,7 @@ def keep(folder: RunFolder) -> int:
 
 def _machine_code(kernel: Any) -> tuple[str | None, bytes | None]:
     """(a path that names kernel and hash, the cubin or code object)."""
-    asm = getattr(kernel, "asm", None)
+    asm: Any = getattr(kernel, "asm", None)
     if not hasattr(asm, "get"):
         return None, None
     for suffix in ("cubin", "hsaco"):

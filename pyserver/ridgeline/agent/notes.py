@@ -11,7 +11,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 LIMIT = 500
@@ -129,9 +129,9 @@ class _Warnings(logging.Handler):
 
 
 def _nearest_user_frame(is_user: Callable[[str], bool]) -> tuple[str | None, int | None]:
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user(frame.f_code.co_filename):
             return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None, None

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from .recorder import Take
 from .runfolder import RunFolder
+from .take import Take
 from .timeline import Recorded
 
 _FRAME = re.compile(r'File "([^"]+)", line \d+')

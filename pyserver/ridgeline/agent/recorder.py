@@ -16,15 +16,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
-from .kineto import Recording, initialize, mute
+from .kineto import mute
 from .labels import Scopes
+from .session import OpenRecording
 from .spec import Spec
 from .steady import Steady, Track
-from .timeline import BUDGET, Recorded, Timeline
+from .take import Take, Times
+from .timeline import Timeline
 
 EVENT_LIMIT = 200_000
 """A window of more events costs seconds and gigabytes to stop (2 µs and 2.7 kB an event)."""
@@ -35,32 +35,8 @@ WINDOW_NS = 2_000_000_000
 LEAST_STEPS = 3
 LONGEST_NS = 20_000_000_000
 PLAIN_NS = 1_000_000_000
-EARLY_LINES = 100_000
-"""Line events of a thread in one portion of an early recording: about 30 ms, refilled every quarter second."""
 SPOILED = 3
 """A window with a compilation inside is recorded anew, this many times."""
-
-
-@dataclass
-class Take:
-    """A finished recording that may become the result."""
-
-    recording: Recording
-    lines: Recorded | None
-    window: dict[str, Any]
-    labels: list[list[Any]]
-    order: int
-    """0 steady window, 1 the user's own, 2 timer, 3 early; lower is better."""
-
-    @property
-    def goodness(self) -> tuple[int, int, int]:
-        return (-self.order, len(self.window["steps"]), self.window["end_ns"] - self.window["start_ns"])
-
-
-@dataclass
-class Times:
-    plain: list[int] = field(default_factory=list)
-    profiled: list[int] = field(default_factory=list)
 
 
 class Recorder:
@@ -88,10 +64,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._inside = False
         self._pid = os.getpid()
-        self._recording: Recording | None = None
-        self._marks: list[int] = []
-        self._driver: Track | None = None
-        self._reason = ""
+        self._open_one: OpenRecording | None = None
         self._target = 0
         self._events_per_step: float | None = None
         self._events_per_ns: float | None = None
@@ -156,8 +129,8 @@ class Recorder:
         def react() -> None:
             if self.state in ("off", "deferred"):
                 self._open("early", None, "whole")
-            elif self.state == "early" and self._recording is not None:
-                self._close("early", keep=False)
+            elif self.state == "early" and self._open_one is not None:
+                self._close(keep=False)
                 self._set("settle")
 
         if self.spec.after is None:
@@ -172,14 +145,37 @@ class Recorder:
 
         self._guarded(begin)
 
+    def open_manual(self) -> None:
+        """The program itself says where the window is (``ridgeline.window``); it outranks all others."""
+
+        def begin() -> None:
+            if self._open_one is not None:
+                self._close(keep=False)
+            self.takes = []
+            self.steady = Steady()
+            self._open("manual", None, "manual")
+
+        self._guarded(begin)
+
+    def close_manual(self) -> None:
+        def end() -> None:
+            if self.state == "manual":
+                self._close(keep=True)
+                self._publish_best()
+
+        self._guarded(end)
+
+    def manual_step(self) -> None:
+        self.mark("profiler_step", "manual")
+
     # ------------------------------------------------------------------ for ``watch``
     def end_early(self) -> None:
         """Time is up for the early recording of a program without steps."""
 
         def end() -> None:
-            recording = self._recording
-            if self.state == "early" and recording is not None:
-                self._close("early", keep=True)
+            if self.state == "early" and self._open_one is not None:
+                recording = self._open_one.recording
+                self._close(keep=True)
                 elapsed = max(recording.end_ns - recording.start_ns, 1)
                 self._events_per_ns = recording.event_count() / elapsed
                 self._set("settle")
@@ -205,7 +201,7 @@ class Recorder:
 
         def end() -> None:
             if self.state == "timer":
-                take = self._close("timer", keep=True)
+                take = self._close(keep=True)
                 self._set("settle")
                 if take is not None:
                     taken.append(take)
@@ -218,7 +214,7 @@ class Recorder:
 
         def end() -> None:
             if self.state == "window":
-                self._close("window", keep=True)
+                self._close(keep=True)
                 self._publish_best()
 
         self._guarded(end)
@@ -237,8 +233,8 @@ class Recorder:
 
     def user_profiler_starts(self) -> None:
         def yield_to_it() -> None:
-            if self._recording is not None:
-                self._close(self.state, keep=True)
+            if self._open_one is not None:
+                self._close(keep=True)
             if self.state != "done":
                 self._set("user")
 
@@ -256,8 +252,8 @@ class Recorder:
         """The program ends: close what is open. Nothing is published here."""
 
         def close() -> None:
-            if self._recording is not None:
-                self._close(self.state, keep=True)
+            if self._open_one is not None:
+                self._close(keep=True)
             if self.state != "done":
                 self._set("ended")
 
@@ -274,28 +270,29 @@ class Recorder:
     def _mark(self, kind: str, key: Hashable, now: int) -> None:
         track, interval = self.steady.mark(kind, key, now)
         leads = self.steady.leader() is track
-        if leads and self.state in ("early", "settle"):
-            self._progress("recording" if self.state == "early" else "warming_up", step=track.count)
+        one = self._open_one
+        if leads and self.state != "plain":
+            self._progress("recording" if one is not None else "warming_up", step=track.count)
+        if one is not None:
+            one.mark(track, now)
         if self.state == "deferred" and interval is not None:
             self._set("settle")
-        elif self.state == "early":
-            self._mark_early(track, interval, now)
+        elif self.state == "early" and one is not None and interval is not None:
+            self._close(keep=True)
+            self._events_per_step = float(one.recording.events_since(now - interval))
+            self._settle()
+        elif self.state == "timer" and interval is not None and leads:
+            self._close(keep=True)
+            self._settle()
         elif self.state == "settle" and leads:
             self._mark_settle(track, interval)
-        elif self.state == "window" and track is self._driver:
-            self._mark_window(track, now)
-        elif self.state == "plain" and track is self._driver:
+        elif self.state == "window" and one is not None and track is one.driver:
+            self._mark_window(one, now)
+        elif self.state == "plain" and leads:
             self._mark_plain(interval, now)
 
-    def _mark_early(self, track: Track, interval: int | None, now: int) -> None:
-        if self._driver is None or self._driver is track:
-            self._driver = track
-            self._marks.append(now)
-        if interval is None or self._recording is None:
-            return
-        recording = self._recording
-        self._close("early", keep=True)
-        self._events_per_step = float(recording.events_since(now - interval))
+    def _settle(self) -> None:
+        """Unprofiled from now on; the time that closing took belongs to no step."""
         self._set("settle")
         self.steady.restamp(time.time_ns())
 
@@ -307,26 +304,25 @@ class Recorder:
         if reason is not None:
             self._open("window", track, reason)
 
-    def _mark_window(self, track: Track, now: int) -> None:
-        self._marks.append(now)
-        steps, elapsed = len(self._marks) - 1, now - self._marks[0]
-        self._progress("recording", step=track.count)
-        enough = steps >= self._target
+    def _mark_window(self, one: OpenRecording, now: int) -> None:
+        steps, elapsed = len(one.marks) - 1, now - one.started_ns
+        enough = steps >= one.target
         if self.spec.steps is None:
             enough = enough or (elapsed >= WINDOW_NS and steps >= LEAST_STEPS) or elapsed >= LONGEST_NS
-        if enough:
-            take = self._close("window", keep=True)
-            if self._events_per_step is None and take is not None and self.spec.steps is None:
-                # The first, short window of a program whose step's size was unknown; the real one follows.
-                self._events_per_step = take.recording.event_count() / steps
-                if self._steps_wanted() > steps and elapsed < WINDOW_NS:
-                    self.forced = take.window["reason"]
-                    self._set("settle")
-                    self.steady.restamp(time.time_ns())
-                    return
-            self._set("plain")
-            self._plain_after = 0
-            self.steady.restamp(time.time_ns())
+        if not enough:
+            return
+        self._close(keep=True)
+        if self._events_per_step is None and self.spec.steps is None:
+            # The first, short window of a program whose step's size was unknown; the real one follows.
+            self._events_per_step = one.recording.event_count() / steps
+            if self._steps_wanted() > steps and elapsed < WINDOW_NS:
+                self.forced = one.reason
+                self._settle()
+                return
+        self._target = one.target
+        self._plain_after = 0
+        self._set("plain")
+        self.steady.restamp(time.time_ns())
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
         if interval is not None:
@@ -351,14 +347,15 @@ class Recorder:
         if self.state == "early":
             # Not closed and opened again: scopes that span both recordings would be left with a dangling context.
             mute(self.torch, True)
-            self._marks = []
+            if self._open_one is not None:
+                self._open_one.forget_marks()
         elif self.state == "timer":
-            self._close("timer", keep=True)
+            self._close(keep=True)
             self._set("settle")
         elif self.state == "window":
             self._spoiled += 1
             if self._spoiled <= SPOILED:
-                self._close("window", keep=len(self._marks) > 1)
+                self._close(keep=self._open_one is not None and len(self._open_one.marks) > 1)
                 self._set("settle")
             else:
                 mute(self.torch, True)
@@ -368,22 +365,16 @@ class Recorder:
         self.steady.disturb()
         self._progress("warming_up")
         mute(self.torch, False)
+        if self.state == "settle":
+            self._set("settle")  # counts anew for the timer
 
     # ------------------------------------------------------------------ recordings
     def _open(self, state: str, driver: Track | None, reason: str) -> None:
         self._progress("recording", step=None if driver is None else driver.count)
-        initialize(self.torch, self.spec)
-        recording = Recording(self.torch, self.spec)
-        self.scopes.begin()
-        recording.start()
-        self._recording = recording
-        if self.timeline is not None:
-            self.timeline.budget = EARLY_LINES if state == "early" else BUDGET
-            self.timeline.start()
-        self._driver, self._reason, self._target = driver, reason, self._steps_wanted()
-        now = time.time_ns()
-        self._marks = [now] if driver is not None else []
-        self.steady.restamp(now)
+        self._open_one = OpenRecording(
+            self.torch, self.spec, self.timeline, self.scopes, state, reason, driver, self._steps_wanted()
+        )
+        self.steady.restamp(self._open_one.started_ns)
         self._set(state)
 
     def _steps_wanted(self) -> int:
@@ -395,39 +386,17 @@ class Recorder:
             wanted = min(wanted, most)
         return wanted
 
-    def _close(self, state: str, keep: bool) -> Take | None:
-        """End the open recording; with ``keep`` it becomes a take."""
-        recording, self._recording = self._recording, None
-        if recording is None:
+    def _close(self, keep: bool) -> Take | None:
+        """End the open recording, if there is one; with ``keep`` it becomes a take, and the best take stays."""
+        one, self._open_one = self._open_one, None
+        if one is None:
             return None
-        lines = None
-        if self.timeline is not None:
-            self.timeline.stop()
-            lines = self.timeline.take()
-        labels = self.scopes.end()
-        recording.stop()
-        if not keep:
+        take = one.close(keep)
+        if take is None:
             return None
-        marks = self._marks
-        steps = [{"start_ns": a, "end_ns": b} for a, b in pairwise(marks)]
-        order = {"window": 0 if steps else 4, "timer": 2, "early": 3}[state]
-        window = {
-            "trace": "",
-            "reason": self._reason,
-            "marker": None if self._driver is None else self._driver.kind,
-            "start_ns": recording.start_ns,
-            "end_ns": recording.end_ns,
-            "steps": steps,
-            "stacks": recording.stacks,
-            "shapes": recording.shapes,
-            "memory": recording.memory,
-            "lines": lines is not None and bool(lines.threads),
-            "complete": state != "window" or len(steps) >= self._target,
-        }
-        take = Take(recording, lines, window, labels, order)
         better = self.best()
         if better is None or take.goodness >= better.goodness:
             self.takes = [take]
-        if state == "window":
-            self.times.profiled = [b - a for a, b in pairwise(marks)]
+        if one.state == "window":
+            self.times.profiled = [step["end_ns"] - step["start_ns"] for step in take.window["steps"]]
         return take

@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from .kineto import Recording
@@ -44,7 +45,7 @@ class UserSession:
             "marker": "profiler_step" if len(inside) > 1 else None,
             "start_ns": self.start_ns,
             "end_ns": self.end_ns,
-            "steps": [{"start_ns": a, "end_ns": b} for a, b in zip(inside, inside[1:], strict=False)],
+            "steps": [{"start_ns": a, "end_ns": b} for a, b in pairwise(inside)],
             "stacks": bool(self.profile.with_stack),
             "shapes": bool(self.profile.record_shapes),
             "memory": bool(self.profile.profile_memory),

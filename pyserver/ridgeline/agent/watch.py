@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 
 from .mainthread import MainThread
-from .recorder import PLAIN_NS, WINDOW_NS, Recorder, Take
+from .recorder import PLAIN_NS, WINDOW_NS, Recorder
+from .take import Take
 
 TICK_S = 0.25
 EARLY_NS = 3_000_000_000

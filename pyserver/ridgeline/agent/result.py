@@ -1,0 +1,53 @@
+"""What has been recorded and put on disk so far: windows, their lines and their labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import publish
+from .recorder import Recorder
+from .runfolder import RunFolder
+from .timeline import Recorded
+
+
+class Result:
+    """The part of the sidecar that grows with every window."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.windows: list[dict[str, Any]] = []
+        self.labels: list[list[Any]] = []
+        self.timeline_row: dict[str, Any] | None = None
+        self._lines: Recorded | None = None
+
+    def add(self, window: dict[str, Any], raw: str, lines: Recorded | None, labels: list[list[Any]]) -> None:
+        """Put the trace at ``raw`` in place and take its lines and labels in; the sidecar is written afterwards."""
+        window["trace"] = publish.pack(self.folder, raw, len(self.windows))
+        self.windows.append(window)
+        self.labels.extend(labels)
+        if lines is None or not lines.threads:
+            return
+        if self._lines is None:
+            self._lines = lines
+        else:
+            self._lines.merge(lines)
+        self.timeline_row = publish.write_timeline(self.folder, self._lines)
+        for file in lines.files():
+            self.folder.snapshot(file, "user")
+
+
+def why_not_steady(recorder: Recorder, how: str) -> str:
+    take = recorder.best()
+    if take is None:
+        return ""
+    steps = len(take.window["steps"])
+    if take.window["reason"] in ("timer", "after"):
+        return f"the program ended ({how}); no steps were seen in it, so a stretch of time is shown"
+    if take.window["reason"] == "whole":
+        return (
+            f"the program ended ({how}) before it had settled: what was recorded from the import of torch on is shown, "
+            f"{steps} whole steps"
+            if steps
+            else f"the program ended ({how}) before it had two steps: all of it after the import of torch is shown"
+        )
+    return f"the program ended ({how}) before its window was full: {steps} steps were recorded"

@@ -1,0 +1,94 @@
+"""An open recording: the profiler, the line timeline and the labels together, and the marks that came meanwhile."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any
+
+from .kineto import Recording, initialize
+from .labels import Scopes
+from .spec import Spec
+from .steady import PRIORITY, Track
+from .take import ORDER, Take
+from .timeline import BUDGET, Timeline
+
+EARLY_LINES = 100_000
+"""Line events of a thread in one portion of an early recording: about 30 ms, refilled every quarter second."""
+
+
+class OpenRecording:
+    """Starts at once. ``state`` is the recorder's state that it belongs to, ``driver`` the track that counts its steps
+    (None: chosen at the end among the tracks that marked)."""
+
+    def __init__(
+        self,
+        torch: Any,
+        spec: Spec,
+        timeline: Timeline | None,
+        scopes: Scopes,
+        state: str,
+        reason: str,
+        driver: Track | None = None,
+        target: int = 0,
+    ) -> None:
+        self.state, self.reason, self.driver, self.target = state, reason, driver, target
+        self._timeline, self._scopes = timeline, scopes
+        initialize(torch, spec)
+        self.recording = Recording(torch, spec)
+        scopes.begin()
+        self.recording.start()
+        if timeline is not None:
+            timeline.budget = EARLY_LINES if state == "early" else BUDGET
+            timeline.start()
+        self.started_ns = time.time_ns()
+        self._marks: dict[tuple[str, int], list[int]] = {}
+        if driver is not None:
+            self._marks[driver.kind, driver.order] = [self.started_ns]
+
+    def mark(self, track: Track, now_ns: int) -> None:
+        self._marks.setdefault((track.kind, track.order), []).append(now_ns)
+
+    def forget_marks(self) -> None:
+        """A compilation came between: steps that span it are none."""
+        self._marks.clear()
+
+    @property
+    def marks(self) -> list[int]:
+        """Of the driver, or of the track nearest to a step that marked at least twice."""
+        key = self._key()
+        return self._marks.get(key, []) if key is not None else []
+
+    def _key(self) -> tuple[str, int] | None:
+        if self.driver is not None:
+            return self.driver.kind, self.driver.order
+        known = [key for key, marks in self._marks.items() if len(marks) > 1]
+        return min(known, key=lambda key: (PRIORITY[key[0]], key[1]), default=None)
+
+    def close(self, keep: bool) -> Take | None:
+        """End the recording; with ``keep`` it becomes a take."""
+        lines = None
+        if self._timeline is not None:
+            self._timeline.stop()
+            lines = self._timeline.take()
+        labels = self._scopes.end()
+        self.recording.stop()
+        if not keep:
+            return None
+        key, recording = self._key(), self.recording
+        steps = [{"start_ns": a, "end_ns": b} for a, b in pairwise(self.marks)]
+        window = {
+            "trace": "",
+            "reason": self.reason,
+            "marker": None if key is None else key[0],
+            "start_ns": recording.start_ns,
+            "end_ns": recording.end_ns,
+            "steps": steps,
+            "stacks": recording.stacks,
+            "shapes": recording.shapes,
+            "memory": recording.memory,
+            "lines": lines is not None and bool(lines.threads),
+            "complete": self.state != "window" or len(steps) >= self.target,
+        }
+        order = 4 if self.state == "window" and not steps else ORDER[self.state]
+        return Take(recording, lines, window, labels, order)

@@ -1,0 +1,34 @@
+"""A finished recording that may become the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .kineto import Recording
+from .timeline import Recorded
+
+ORDER = {"manual": -1, "window": 0, "timer": 2, "early": 3}
+"""Which kind of recording is preferred; lower is better. 1 is the program's own profiler, 4 a window without a step."""
+
+
+@dataclass
+class Take:
+    """One closed recording, not yet saved."""
+
+    recording: Recording
+    lines: Recorded | None
+    window: dict[str, Any]
+    labels: list[list[Any]]
+    order: int
+    """See ``ORDER``."""
+
+    @property
+    def goodness(self) -> tuple[int, int, int]:
+        return (-self.order, len(self.window["steps"]), self.window["end_ns"] - self.window["start_ns"])
+
+
+@dataclass
+class Times:
+    plain: list[int] = field(default_factory=list)
+    profiled: list[int] = field(default_factory=list)
