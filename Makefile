@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 EXAMPLE ?= examples/compiled_transformer.py
 # One Inductor cache for all tests that may share it: compiling dominates.
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
+EXTENSION := $(shell git ls-files extension biome.json scripts/*.mjs)
+SERVER := $(shell git ls-files pyserver)
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: profile test check format unit editor soak bench lock clean
+.PHONY: profile test check format unit client editor soak bench lock clean
 
 profile: $(VENV)/.ready
 	$(BIN)/ridgeline profile --then stop $(EXAMPLE)
 
-test: check unit editor
+test: check unit client editor
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -21,6 +23,17 @@ check: $(VENV)/.ready
 
 unit: $(VENV)/.ready
 	$(PYTEST) -m "not soak and not editor" -n 2 --dist loadgroup
+
+# The VS Code client: linter, types, the packaged .vsix.
+client: extension/ridgeline.vsix
+
+# The packaged extension in a real VS Code, driven through Chromium.
+editor: $(VENV)/.ready extension/ridgeline.vsix
+	node tests/e2e/editor/run.mjs
+
+extension/ridgeline.vsix: $(VENV)/.ready $(EXTENSION) $(SERVER)
+	scripts/system.sh nodejs npm
+	cd extension && npm ci --no-audit --no-fund --loglevel=error && npm run check && npm run package
 
 format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .

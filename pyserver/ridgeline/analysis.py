@@ -32,8 +32,9 @@ from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peak
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
 from ridgeline.attribution.split import line_rows
-from ridgeline.findings import find
+from ridgeline.findings import find, measure_padding
 from ridgeline.findings.context import Context
+from ridgeline.findings.padding import useful
 from ridgeline.profile import CompileEvent, Module, ProfileDocument, QualityWarning, RecordedWith, Source, Totals
 from ridgeline.profile_io import UnreadableError
 from ridgeline.roofline.cache import peaks_for
@@ -133,7 +134,7 @@ def analyze(recording: Recording) -> ProfileDocument:
     document = ProfileDocument(source=_source(trace, recording, window), quality=trace.quality)
     document.kernels = rows.kernels
     specs = device_specs(trace, recording.sidecar, recording.run_dir)
-    add_roofline(trace, work, attribution, rows, specs)
+    add_roofline(trace, work, attribution, rows, specs, useful_rows_pct=_useful_rows_pct(recording.sidecar))
     document.devices = device_rows(trace, work, rows, window)
     for device in document.devices:
         device.peaks = peaks_of(specs[device.id]) if device.id in specs else device.peaks
@@ -169,7 +170,9 @@ def analyze(recording: Recording) -> ProfileDocument:
         document=document,
         sidecar=recording.sidecar,
         work_kernel=dict(enumerate(rows.of_work.tolist())),
+        sources=_user_sources(recording),
     )
+    document.padding = measure_padding(context)
     document.findings = find(context)
     document.files = file_rows(document, recording.sidecar)
     return document
@@ -302,6 +305,27 @@ def _compile_events(sidecar: Sidecar | None) -> list[CompileEvent]:
         for note in sidecar.compile_notes
         if note.kind in kinds
     ]
+
+
+def _useful_rows_pct(sidecar: Sidecar | None) -> float | None:
+    """Share of the batches' positions that are no padding, where lengths were recorded."""
+    if sidecar is None:
+        return None
+    batches = [(lengths, size) for lengths, size in zip(sidecar.lengths, sidecar.padded_to) if lengths and size > 0]
+    return 100 * useful(batches).linear if batches else None
+
+
+def _user_sources(recording: Recording) -> dict[str, str]:
+    """The user's files as they ran, from the run folder's snapshots."""
+    if recording.sidecar is None or recording.run_dir is None:
+        return {}
+    root = recording.run_dir.resolve()
+    texts = {}
+    for file in recording.sidecar.files:
+        snapshot = (root / file.snapshot).resolve()
+        if file.kind == "user" and file.snapshot and snapshot.is_relative_to(root) and snapshot.is_file():
+            texts[file.path] = snapshot.read_text(encoding="utf-8", errors="replace")
+    return texts
 
 
 def _explain_quality(document: ProfileDocument, attribution: Attribution, recording: Recording) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from ridgeline.assemble.kernels import KernelRows, op_chain, triton_args
 from ridgeline.attribution.model import Attribution
 from ridgeline.inductor.module import is_wrapper, parse_wrapper
-from ridgeline.profile import Autotune, Kernel, Padding, Peaks
+from ridgeline.profile import Autotune, Kernel, Peaks
 from ridgeline.roofline import DeviceSpec, Estimate, KernelInput, estimate
 from ridgeline.roofline.peaks import device_spec, ridge_points
 from ridgeline.sidecar import Sidecar
@@ -79,16 +79,17 @@ def add_roofline(
     attribution: Attribution,
     rows: KernelRows,
     specs: Mapping[int, DeviceSpec],
-    padding: Padding | None = None,
+    *,
+    useful_rows_pct: float | None = None,
 ) -> None:
-    """Fill bytes, FLOPs, rates, bound and hints of autotuning into the kernel rows, in place."""
+    """Fill bytes, FLOPs, rates, bound and hints of autotuning into the kernel rows, in place. ``useful_rows_pct``: the
+    share of the batches' positions that are no padding, where lengths were recorded."""
     sources = _KernelSources(attribution)
-    useful = padding.linear_useful_pct if padding is not None else None
     for kernel, row in zip(rows.kernels, rows.first_work):
         spec = specs.get(kernel.device)
         if spec is None:
             continue
-        _fill(kernel, estimate(_input(trace, work, attribution, kernel, row, sources, useful), spec))
+        _fill(kernel, estimate(_input(trace, work, attribution, kernel, row, sources, useful_rows_pct), spec))
 
 
 def _input(

@@ -7,10 +7,11 @@ from ridgeline.findings.context import Context
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.funnel import settle
 from ridgeline.findings.rules import RULES
+from ridgeline.findings.rules.padding import measure
 from ridgeline.findings.summary import summarise
-from ridgeline.profile import Finding
+from ridgeline.profile import Finding, Padding
 
-__all__ = ["Context", "find"]
+__all__ = ["Context", "find", "measure_padding"]
 
 
 def find(context: Context) -> list[Finding]:
@@ -19,3 +20,8 @@ def find(context: Context) -> list[Finding]:
     candidates: list[Candidate] = [candidate for rule in RULES for candidate in rule(facts)]
     findings = settle(facts, candidates)
     return [summarise(facts, findings), *findings]
+
+
+def measure_padding(context: Context) -> Padding | None:
+    """``ProfileDocument.padding``; None where no lengths were sampled."""
+    return measure(Facts(context))
