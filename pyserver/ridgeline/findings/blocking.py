@@ -9,6 +9,7 @@ ahead by the time it waited, so the price can never be more than that either:
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +48,7 @@ class Block:
     at: SourceRef | None
 
 
+@functools.cache
 def direction_of(name: str) -> Direction:
     """Copy direction from an event's name, NVIDIA's and AMD's words alike."""
     flat = name.lower().replace(" ", "")
@@ -64,11 +66,13 @@ def blocks(facts: Facts) -> list[Block]:
     """Every wait of the recorded steps, in order. The profiler's own last synchronisation is not among them: it has no
     op and no user statement, and it stands at the end."""
     calls, events = facts.trace.calls, facts.trace.device_events
-    copy_of = {int(c): int(r) for r, c in enumerate(events.call) if c >= 0 and events.work[r] == Work.MEMCPY}
+    copies = np.flatnonzero((events.call >= 0) & (events.work == Work.MEMCPY))
+    copy_of = dict(zip(events.call[copies].tolist(), copies.tolist()))
     grouped: dict[tuple[int, int], list[int]] = {}
-    for row in map(int, np.flatnonzero((calls.kind == Call.SYNC) | (calls.kind == Call.MEMCPY))):
+    blocking = ((calls.kind == Call.SYNC) | (calls.kind == Call.MEMCPY)) & facts.all_within(calls.start)
+    for row in np.flatnonzero(blocking).tolist():
         start = float(calls.start[row])
-        if not facts.within(start) or not _waits(facts, row, copy_of):
+        if not _waits(facts, row, copy_of):
             continue
         op = facts.op_at(int(calls.tid[row]), start)
         top = facts.outermost(op) if op >= 0 else -1

@@ -64,8 +64,17 @@ class HostFacts:
         ops = self.trace.ops
         return {int(t): np.flatnonzero(ops.tid == t).astype(np.int32) for t in np.unique(ops.tid)}
 
+    @cached_property
+    def _op_names(self) -> list[str]:
+        return [self.names[i] for i in self.trace.ops.name.tolist()]
+
+    @cached_property
+    def _parents(self) -> list[int]:
+        parents: list[int] = self.trace.ops.parent.tolist()
+        return parents
+
     def op_name(self, row: int) -> str:
-        return self.names[int(self.trace.ops.name[row])]
+        return self._op_names[row]
 
     def op_end(self, row: int) -> float:
         return float(self.trace.ops.start[row] + self.trace.ops.dur[row])
@@ -91,9 +100,10 @@ class HostFacts:
 
     def ancestors(self, row: int) -> Iterator[int]:
         """The op and those that enclose it, innermost first."""
+        parents = self._parents
         while row >= 0:
             yield row
-            row = int(self.trace.ops.parent[row])
+            row = parents[row]
 
     def outermost(self, row: int) -> int:
         """The outermost enclosing op that is work: the call that the user or a library made."""
@@ -164,13 +174,24 @@ class HostFacts:
     def types_of(self, op: int) -> list[str]:
         """Input types as the trace names them (``float``, ``c10::BFloat16``, ``Scalar``…); empty if not recorded."""
         args = int(self.trace.ops.args[op]) if op >= 0 else -1
-        return list(self.trace.op_args.input_types[args] or []) if args >= 0 else []
+        return self._types[args] if args >= 0 else []
 
     def dims_of(self, op: int) -> list[list[int]]:
         """Shapes of the inputs, ``[]`` for what is no tensor; empty if not recorded."""
         args = int(self.trace.ops.args[op]) if op >= 0 else -1
-        rows = (self.trace.op_args.input_dims[args] or []) if args >= 0 else []
-        return [list(r) if isinstance(r, (list, tuple)) and all(isinstance(d, int) for d in r) else [] for r in rows]
+        return self._dims[args] if args >= 0 else []
+
+    @cached_property
+    def _types(self) -> list[list[str]]:
+        return [list(types or []) for types in self.trace.op_args.input_types]
+
+    @cached_property
+    def _dims(self) -> list[list[list[int]]]:
+        """Of every distinct set of arguments; there are far fewer of these than of ops."""
+        return [
+            [list(r) if isinstance(r, (list, tuple)) and all(isinstance(d, int) for d in r) else [] for r in rows or []]
+            for rows in self.trace.op_args.input_dims
+        ]
 
     def all_dims_of(self, op: int) -> list[list[int]]:
         """Shapes of the input tensors, those in lists (as ``cat`` takes them) among them."""

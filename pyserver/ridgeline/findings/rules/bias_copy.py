@@ -33,12 +33,11 @@ def rule(facts: Facts) -> list[Candidate]:
     places: dict[tuple[str, int] | None, SourceRef | None] = {None: None}
     for row in map(int, facts.device_rows):
         op = int(facts.trace.device_events.op[row])
-        if op < 0 or not facts.within(float(facts.trace.device_events.start[row])):
+        if op < 0 or not (facts.op_name(op) == "aten::copy_" or direction_of(facts.event_name(row)) == "DtoD"):
+            continue
+        if not facts.within(float(facts.trace.device_events.start[row])):
             continue
         chain = [facts.op_name(r) for r in facts.ancestors(op)]
-        copies = direction_of(facts.event_name(row)) == "DtoD" or chain[0] == "aten::copy_"
-        if not copies:
-            continue
         at = facts.line_of_event(row)
         key = (at.file, at.line) if at else None
         places[key] = at

@@ -12,6 +12,8 @@ NEXT_OPS = 3
 
 
 def rule(facts: Facts) -> list[Candidate]:
+    if not len(facts.ops_named(*CONVOLUTIONS)):
+        return []
     ops = facts.trace.ops
     tops = [r for r in range(len(ops.start)) if facts.outermost(r) == r and facts.within(float(ops.start[r]))]
     pairs: list[int] = []

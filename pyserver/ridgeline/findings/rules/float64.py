@@ -51,7 +51,10 @@ def rule(facts: Facts) -> list[Candidate]:
 
 def _is_double(facts: Facts, row: int) -> bool:
     op = int(facts.work.op[row])
-    types, dims = facts.types_of(op), facts.dims_of(op)
+    types = facts.types_of(op)
+    if "double" not in types:
+        return False
+    dims = facts.dims_of(op)
     return any(kind == "double" and _elements(shape) >= MIN_ELEMENTS for kind, shape in zip(types, dims))
 
 
