@@ -1,0 +1,161 @@
+"""The user-line timeline against what the program is known to do, and its packed form."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import threading
+from array import array
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from ridgeline.agent.timeline import Recorded, Timeline, create
+
+HERE = __file__
+
+
+def work(values: list[int]) -> int:
+    total = 0
+    for value in values:
+        total += helper(value)
+    return total
+
+
+def helper(value: int) -> int:
+    return value + 1
+
+
+def lines_of(recorded: Recorded, function: str) -> list[int]:
+    numbers = {index for index, code in enumerate(recorded.codes) if str(code[2]).endswith(function)}
+    found = []
+    for _, buffer in recorded.threads:
+        for word in buffer[1::2]:
+            if word & 0xFFFFFFFF in numbers and word >> 32:
+                found.append(word >> 32)
+    return found
+
+
+@pytest.fixture
+def timeline() -> Timeline:
+    return create(lambda file: file == HERE)
+
+
+def test_lines_come_in_the_order_they_ran(timeline: Timeline) -> None:
+    timeline.start()
+    work([1, 2])
+    timeline.stop()
+    recorded = timeline.take()
+    first = work.__code__.co_firstlineno
+    assert lines_of(recorded, "work")[:6] == [first + 1, first + 2, first + 3, first + 2, first + 3, first + 2]
+    assert lines_of(recorded, "helper") == [helper.__code__.co_firstlineno + 1] * 2
+
+
+def test_a_return_is_an_event_of_line_zero(timeline: Timeline) -> None:
+    timeline.start()
+    helper(1)
+    timeline.stop()
+    recorded = timeline.take()
+    number = next(i for i, code in enumerate(recorded.codes) if code[2] == "helper")
+    events = [word >> 32 for _, buffer in recorded.threads for word in buffer[1::2] if word & 0xFFFFFFFF == number]
+    assert events == [helper.__code__.co_firstlineno + 1, 0]
+
+
+def test_an_exception_that_leaves_a_frame_counts_as_its_return(timeline: Timeline) -> None:
+    def failing() -> None:
+        raise ValueError
+
+    timeline.start()
+    with pytest.raises(ValueError):
+        failing()
+    timeline.stop()
+    recorded = timeline.take()
+    number = next(i for i, code in enumerate(recorded.codes) if str(code[2]).endswith("failing"))
+    assert [w >> 32 for _, b in recorded.threads for w in b[1::2] if w & 0xFFFFFFFF == number][-1] == 0
+
+
+def test_frames_already_on_the_stack_are_entered_at_their_current_line(timeline: Timeline) -> None:
+    timeline.start()
+    line = sys._getframe().f_lineno - 1
+    timeline.stop()
+    assert lines_of(timeline.take(), "current_line")[0] == line
+
+
+def test_library_code_leaves_no_events(timeline: Timeline) -> None:
+    import json
+
+    timeline.start()
+    json.dumps({"a": [1, 2, 3]}, indent=1)
+    timeline.stop()
+    assert timeline.take().files() == [HERE]
+
+
+def test_a_thread_started_meanwhile_is_recorded_under_its_own_id(timeline: Timeline) -> None:
+    if sys.version_info < (3, 12) and threading._trace_hook is not None:  # type: ignore[attr-defined]
+        pytest.skip("another tool traces new threads here")
+    timeline.prepare()
+    natives: list[int] = []
+
+    def in_thread() -> None:
+        natives.append(threading.get_native_id())
+        work([1])
+
+    try:
+        timeline.start()
+        thread = threading.Thread(target=in_thread)
+        thread.start()
+        thread.join()
+        timeline.stop()
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+    recorded = timeline.take()
+    assert natives[0] in [native for native, _ in recorded.threads]
+    assert natives[0] != threading.get_native_id()
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="sys.monitoring lives beside a tracer")
+def test_another_tracer_is_left_alone_and_that_is_said(timeline: Timeline) -> None:
+    def theirs(frame: FrameType, event: str, arg: Any) -> None:
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(theirs)
+    try:
+        timeline.start()
+        assert sys.gettrace() is theirs
+        timeline.stop()
+        assert sys.gettrace() is theirs
+    finally:
+        sys.settrace(before)
+    assert timeline.blocked is not None
+    assert "another tracer" in timeline.blocked
+
+
+def test_the_budget_ends_the_recording_and_not_the_program(timeline: Timeline) -> None:
+    timeline.budget = 10
+    timeline.start()
+    result = work(list(range(1000)))
+    timeline.stop()
+    assert result == sum(range(1001))
+    assert timeline.exhausted
+    assert sum(len(buffer) // 2 for _, buffer in timeline.take().threads) <= 20
+
+
+def test_packing_gives_times_lines_and_codes_thread_after_thread() -> None:
+    recorded = Recorded(
+        [["a.py", 1, "f"], ["a.py", 9, "g"]],
+        [(7, array("q", [100, 5 << 32 | 0, 200, 0 << 32 | 1])), (8, array("q", [300, 6 << 32 | 1]))],
+    )
+    chunks, rows = recorded.pack()
+    data = b"".join(chunks)
+    assert rows == [[7, 0, 2], [8, 32, 1]]
+    assert struct.unpack("<2q2i2i", data[:32]) == (100, 200, 5, 0, 0, 1)
+    assert struct.unpack("<qii", data[32:]) == (300, 6, 1)
+
+
+def test_merging_renumbers_the_codes() -> None:
+    first = Recorded([["a.py", 1, "f"]], [(7, array("q", [1, 5 << 32]))])
+    first.merge(Recorded([["a.py", 9, "g"], ["a.py", 1, "f"]], [(7, array("q", [2, 6 << 32, 3, 7 << 32 | 1]))]))
+    assert first.codes == [["a.py", 1, "f"], ["a.py", 9, "g"]]
+    assert list(first.threads[0][1]) == [1, 5 << 32, 2, 6 << 32 | 1, 3, 7 << 32]
