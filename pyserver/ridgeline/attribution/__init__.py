@@ -46,7 +46,8 @@ def attribute(
     costs lines, said in ``reasons`` and ``notes``, never an exception.
     """
     builder = Builder(len(work.start))
-    store = SourceStore(sidecar=sidecar, run_dir=run_dir, roots=source_roots)
+    zero_ns = trace.base_ns + trace.origin_ns if trace.base_ns is not None else None
+    store = SourceStore(sidecar=sidecar, run_dir=run_dir, roots=source_roots, recorded_ns=zero_ns)
     roots = tuple(sidecar.user_roots) if sidecar is not None else ()
     log = _read_log(provenance, builder)
     modules = ModuleIndex(
@@ -56,7 +57,6 @@ def attribute(
     regions = regions_of(trace)
     host = host_of(trace, work, regions)
     timeline = load_timeline(sidecar.timeline, run_dir, store) if sidecar and sidecar.timeline and run_dir else None
-    zero_ns = trace.base_ns + trace.origin_ns if trace.base_ns is not None else None
     lines = HostLines(trace, timeline, FrameLines(trace, store, roots), backward_map(trace), zero_ns)
     if timeline is not None and zero_ns is None:
         builder.note("the trace does not say which clock it uses, so the recorded lines could not be joined to it")

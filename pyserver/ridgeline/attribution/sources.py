@@ -43,6 +43,7 @@ class SourceStore:
     """The text of the user's files as the run saw them.
 
     ``roots`` are (old, new) prefixes of paths, for traces from elsewhere; ``resolve`` tells what a path is called here.
+    ``recorded_ns`` is when the recording began, in unix nanoseconds.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class SourceStore:
         run_dir: Path | None = None,
         roots: Sequence[tuple[str, str]] = (),
         cwd: str | None = None,
+        recorded_ns: int | None = None,
     ) -> None:
         self.roots = tuple(roots)
         self.cwd = cwd or (sidecar.cwd if sidecar else None)
+        self.recorded_ns = recorded_ns
         self._snapshots: dict[str, Path] = {}
         if sidecar is not None and run_dir is not None:
             for file in sidecar.files:
@@ -97,6 +100,18 @@ class SourceStore:
         if not 1 <= line <= len(lines):
             return "stale"
         return "match" if _same(lines[line - 1], recorded) else "stale"
+
+    def unchanged(self, path: str) -> bool:
+        """Whether the text at hand is surely the one that ran: a snapshot of the run, or a file older than the recording."""
+        mapped = self.resolve(path)
+        if path in self._snapshots or mapped in self._snapshots:
+            return True
+        if self.recorded_ns is None:
+            return False
+        try:
+            return Path(mapped).stat().st_mtime_ns < self.recorded_ns
+        except (OSError, ValueError):
+            return False
 
     def tree(self, path: str) -> ast.Module | None:
         """The parsed file (never executed), None where it is not at hand or not Python."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from ridgeline.attribution.sources import MAX_TEXT, SourceStore, plain_function
 from ridgeline.profile import Frame, SourceRef
 
 MAX_FRAMES = 64
+ANCHOR_LINES = 25
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+?)\s*$')
 _CARETS = re.compile(r"^\s*[\^~]+\s*$")
 
@@ -56,27 +58,50 @@ class Resolved:
 class StackResolver:
     """Turns the stacks of one module into statements, believing no line at or below one that has changed.
 
-    An edit moves everything under it, and a moved line can by chance hold the same text as another, so the first
-    recorded line of a file that no longer agrees casts doubt on all that follow in that file.
+    An edit moves everything under it, and a moved line can by chance hold the same text as another. So the first recorded
+    line of a file that no longer agrees casts doubt on all that follow in that file; and in a file that may have been
+    edited since, a line whose text occurs more than once (and in one that surely was edited, any line) is believed only if
+    a recorded line shortly below it, whose text occurs once, still stands where it did.
     """
 
     store: SourceStore
     user_roots: tuple[str, ...] = ()
     method: str = "provenance"
     stale_from: dict[str, int] = field(default_factory=dict)
+    doubtful: set[tuple[str, int]] = field(default_factory=set)
     _parsed: dict[str, tuple[StackFrame, ...]] = field(default_factory=dict)
 
     def learn(self, stacks: Iterable[str]) -> None:
         """Look through all stacks of the module first, to find where its files have changed since."""
+        recorded: dict[str, set[int]] = {}
         for stack in stacks:
             for frame in self.frames(stack):
                 if owner(frame.file, self.user_roots) != "user":
                     continue
+                recorded.setdefault(frame.file, set()).add(frame.line)
                 changed = self.store.check(frame.file, frame.line, frame.text) == "stale" or not self._in_function(
                     frame
                 )
                 if changed:
                     self.stale_from[frame.file] = min(frame.line, self.stale_from.get(frame.file, frame.line))
+        for file, numbers in recorded.items():
+            self.doubtful |= self._doubtful(file, sorted(numbers))
+
+    def _doubtful(self, file: str, numbers: list[int]) -> set[tuple[str, int]]:
+        lines = self.store.lines(file)
+        if lines is None or self.store.unchanged(file):
+            return set()
+        count = Counter(line.strip() for line in lines)
+        stale = self.stale_from.get(file, len(lines) + 1)
+        sound = [n for n in numbers if n < stale]
+        anchors = [n for n in sound if count[lines[n - 1].strip()] == 1]
+        edited = file in self.stale_from
+        return {
+            (file, n)
+            for n in sound
+            if (edited or count[lines[n - 1].strip()] > 1)
+            and not any(n < anchor <= n + ANCHOR_LINES for anchor in anchors)
+        }
 
     def frames(self, stack: str) -> tuple[StackFrame, ...]:
         if stack not in self._parsed:
@@ -91,7 +116,11 @@ class StackResolver:
             frames = self.frames(stack)
             user = [f for f in frames if owner(f.file, self.user_roots) == "user"]
             library = [f for f in frames if owner(f.file, self.user_roots) == "library"]
-            if any(frame.line >= self.stale_from.get(frame.file, frame.line + 1) for frame in user):
+            if any(
+                frame.line >= self.stale_from.get(frame.file, frame.line + 1)
+                or (frame.file, frame.line) in self.doubtful
+                for frame in user
+            ):
                 stale = True
                 continue
             if user or library:
