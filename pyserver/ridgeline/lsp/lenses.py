@@ -12,6 +12,7 @@ from ridgeline.lsp.places import plain
 from ridgeline.lsp.server import Plain, RidgelineServer
 from ridgeline.lsp.settings import AnnotationSettings
 from ridgeline.lsp.views import Row, View
+from ridgeline.lsp.wording import delta_words
 
 
 def chosen_rows(view: View, settings: AnnotationSettings) -> list[Row]:
@@ -30,10 +31,13 @@ def chosen_rows(view: View, settings: AnnotationSettings) -> list[Row]:
     return [by_line[line] for line in sorted(by_line)]
 
 
-def title(view: View, row: Row) -> str:
-    """``4.13 ms/step · 16 % of step · ~memory bound · shared with L42–43``, without what is not known."""
+def title(view: View, row: Row, delta: str = "") -> str:
+    """``4.13 ms/step · 16 % of step · ~memory bound · shared with L42–43``, without what is not known.
+
+    ``delta``: how the row changed since the run before, in words.
+    """
     data, steps = row.data, view.run.steps
-    parts = [wording.time_of(row.time_us, steps), wording.share_words(data)]
+    parts = [wording.joined_by_space(wording.time_of(row.time_us, steps), delta), wording.share_words(data)]
     if row.kind == "place":
         kernels = [view.kernels[identity] for identity in data["kernels"]]
         parts += [_bound_of_place(kernels), _origin(kernels)]
@@ -48,6 +52,17 @@ def title(view: View, row: Row) -> str:
     if row.stale:
         parts.append("edited since")
     return wording.joined(*parts)
+
+
+def delta_of(server: RidgelineServer, view: View, row: Row) -> str:
+    """How a line's time changed since the run before, where that is more than noise.
+
+    Runs are compared by the lines' text, since numbers move; a text that stands on several lines says nothing of one.
+    """
+    if (row.data.get("text") or "").strip() in view.repeated:
+        return ""
+    changes = server.deltas.get(view.run.id) or {}
+    return delta_words(changes.get(f"{view.part['path']}:{row.data['line']}")) if row.kind == "line" else ""
 
 
 def _now(view: View, line: int) -> int:
@@ -83,7 +98,7 @@ def lenses(server: RidgelineServer, uri: str) -> list[protocol.Json]:
     found = []
     for row in chosen_rows(view, server.settings.annotations):
         at = {"line": row.line, "character": 0}
-        words = title(view, row)
+        words = title(view, row, delta_of(server, view, row))
         found.append({"range": {"start": at, "end": at}, "command": command_for(server, view, row, words)})
     return found
 

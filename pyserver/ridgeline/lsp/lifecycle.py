@@ -83,7 +83,8 @@ async def watch_runs(server: RidgelineServer) -> None:
 
 def _show_changed(server: RidgelineServer, changed: list[RunInfo]) -> None:
     server.library.forget()
-    own = server.runner.folder.id if server.runner is not None and server.runner.folder is not None else None
+    folder = getattr(server.runner, "folder", None)
+    own = folder.id if folder is not None else None
     finished = [info for info in changed if info.finished and info.id != own]
     new = [info for info in finished if info.id not in server.announced]
     server.announced.update(info.id for info in finished)
@@ -159,4 +160,6 @@ def register(server: RidgelineServer) -> None:
 
     @server.feature(types.SHUTDOWN)
     async def on_shutdown(ls: RidgelineServer, *_: Any) -> None:
+        for tool in ls.served:
+            tool.close()
         await stop_run(ls)

@@ -17,7 +17,9 @@ def create_server() -> RidgelineServer:
     """The server with all features registered."""
     from ridgeline.lsp import (
         actions,
+        benching,
         commands,
+        comparing,
         diagnostics,
         heat,
         hints,
@@ -27,12 +29,16 @@ def create_server() -> RidgelineServer:
         lifecycle,
         navigation,
         symbols,
+        tracing,
         tree,
     )
     from ridgeline.lsp.server import RidgelineServer
 
     server = RidgelineServer()
     for feature in (
+        benching,
+        comparing,
+        tracing,
         lifecycle,
         lenses,
         hints,

@@ -47,8 +47,11 @@ WORDS = {
 }
 
 
-async def run_child(module: str, *arguments: str, timeout_s: float = 120.0) -> tuple[int, str]:
-    """Runs one of our own modules in a child and returns its status and the end of what it said. Killed when cancelled."""
+async def run_child(module: str, *arguments: str, timeout_s: float = 120.0, keep: int = 4000) -> tuple[int, str]:
+    """Runs one of our own modules in a child and returns its status and the last ``keep`` bytes of what it said.
+
+    It is killed when this is cancelled or takes too long.
+    """
     process = await asyncio.create_subprocess_exec(
         *own_python(module, *arguments),
         stdin=subprocess.DEVNULL,
@@ -62,7 +65,7 @@ async def run_child(module: str, *arguments: str, timeout_s: float = 120.0) -> t
             process.kill()
             await process.wait()
         raise
-    return process.returncode or 0, output[-4000:].decode("utf-8", "replace")
+    return process.returncode or 0, output[-keep:].decode("utf-8", "replace")
 
 
 @dataclass

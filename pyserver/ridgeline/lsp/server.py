@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from typing import Protocol as TypingProtocol
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -22,7 +23,7 @@ from ridgeline.lsp.store import Library, ShownRun
 from ridgeline.lsp.views import View, build_view
 
 if TYPE_CHECKING:
-    from ridgeline.lsp.running import Runner
+    from ridgeline.lsp.tools import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +122,13 @@ class Capabilities:
         )
 
 
+class Stoppable(TypingProtocol):
+    """A run or a benchmark: it can be asked to stop, and waited for."""
+
+    def cancel(self) -> None: ...
+    async def over(self) -> None: ...
+
+
 class RidgelineServer(LanguageServer):
     """One per client. All of its state is touched on the event loop only."""
 
@@ -135,7 +143,12 @@ class RidgelineServer(LanguageServer):
         self.places = Places()
         self.documents: dict[str, Document] = {}
         self._views: dict[str, View | None] = {}
-        self.runner: Runner | None = None
+        self.runner: Stoppable | None = None
+        """What is being run; one at a time."""
+        self.served: list[Tool] = []
+        """Children that serve traces."""
+        self.deltas: dict[str, dict[str, protocol.Json]] = {}
+        """By run id: changes since the run before, by ``file:line``."""
         self.announced: set[str] = set()
         """Runs whose appearance clients were told of, so that the watch does not tell them again."""
         self.listeners: list[Listener] = []
@@ -187,7 +200,7 @@ class RidgelineServer(LanguageServer):
         # Every one is asked: a client has its lenses of right after the edit, without the rows that were found just now.
         recovered = [view.recover() for view in views]
         if any(recovered):
-            self._refresh()
+            self.refresh()
         for listener in self.listeners:
             listener.edited(uris)
 
@@ -224,11 +237,11 @@ class RidgelineServer(LanguageServer):
             self._views.pop(uri, None)
         for listener in self.listeners:
             listener.shown(changed, reason)
-        self._refresh()
+        self.refresh()
         params = {"reason": reason, "run": run.wire() if run else None, "uris": sorted(changed)}
         self.tell(protocol.PROFILE_CHANGED, params)
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
         """Asks clients that can to ask again."""
         if self.can.lens_refresh:
             self.workspace_code_lens_refresh(None)

@@ -67,6 +67,23 @@ def joined(*parts: str) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def delta_words(change: Json | None) -> str:
+    """``▼ 12 %`` faster, ``▲ 8 %`` slower than before, ``new``; empty within the noise."""
+    if change is None or change["verdict"] not in ("faster", "slower", "appeared"):
+        return ""
+    if change["verdict"] == "appeared":
+        return "new"
+    before, after = change.get("before_us"), change.get("after_us")
+    if not before or after is None:
+        return ""
+    percent = 100.0 * abs(after - before) / before
+    return f"{'▼' if change['verdict'] == 'faster' else '▲'} {percent:.0f} %"
+
+
+def joined_by_space(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
 def tuned_words(tuned: Json | None) -> str:
     """``1.30× with another configuration`` if verified, ``~1.3× predicted`` if not; empty without a gain."""
     if not tuned or not tuned.get("speedup") or tuned["speedup"] <= 1.0:

@@ -1,0 +1,119 @@
+"""Parts of the command line as child processes: what needs numpy runs in the analysis's interpreter, never here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ridgeline
+from ridgeline.lsp.requests import ANALYSIS_BOOT, RequestError, Where, analysis_command, inherited_environment
+from ridgeline.lsp.server import RidgelineServer
+
+Json = dict[str, Any]
+STOP_PATIENCE_S = 3.0
+LINE_LIMIT = 1 << 26
+
+
+def cli_command(server: RidgelineServer, params: Json, *arguments: str) -> list[str]:
+    """``ridgeline …`` in the interpreter that analyses. Raises :class:`RequestError` where there is none."""
+    where = Where(None, server.places.folders[0] if server.places.folders else None)
+    python = analysis_command(params, server.settings, where)[0]
+    package = str(Path(ridgeline.__file__).resolve().parent.parent)
+    boot = ANALYSIS_BOOT.format(folder=package).replace("ridgeline.analysis", "ridgeline.cli")
+    return [python, "-c", boot, *arguments]
+
+
+@dataclass
+class Tool:
+    """One child in a session of its own; it ends with us, for it reads the end of its standard input."""
+
+    command: list[str]
+    cancelled: bool = False
+    said: str = ""
+    """The end of its standard error, once it is over."""
+    _process: asyncio.subprocess.Process | None = None
+    _errors: asyncio.Task[bytes] | None = None
+    _started: float = field(default_factory=time.monotonic)
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    async def start(self) -> None:
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=inherited_environment(),
+                start_new_session=True,
+                limit=LINE_LIMIT,
+            )
+        except OSError as error:
+            raise RequestError("start-failed", f"cannot start {self.command[0]}: {error.strerror or error}") from error
+        assert self._process.stderr is not None
+        self._errors = asyncio.ensure_future(self._process.stderr.read())
+
+    async def lines(self) -> AsyncIterator[Json]:
+        """JSON lines of its standard output; others are passed over."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value
+
+    async def output(self) -> bytes:
+        """All of its standard output, at its end."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return await self._process.stdout.read()
+
+    async def finish(self) -> int:
+        """Its exit status, when it and its group are gone."""
+        assert self._process is not None
+        assert self._errors is not None
+        status = await self._process.wait()
+        self.said = (await self._errors)[-4000:].decode("utf-8", "replace")
+        self._signal(signal.SIGKILL)
+        self._over.set()
+        return status
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        if self._process is not None and self._process.returncode is None:
+            self._signal(signal.SIGINT)
+            asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._kill)
+
+    async def over(self) -> None:
+        await self._over.wait()
+
+    def close(self) -> None:
+        """Ends it by the end of its standard input."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        """To its whole group, which is its own: it was started as a session leader."""
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return

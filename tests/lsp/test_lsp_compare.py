@@ -1,0 +1,81 @@
+"""A run against the one before it, the trace in Perfetto, and what benchmarks say."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import urllib.request
+
+import pytest
+from lsp_builder import Project
+from lsp_client import Session
+from pygls.exceptions import JsonRpcException
+
+
+def with_gelu_times(project: Project, factor: float):  # type: ignore[no-untyped-def]
+    document = project.document()
+    gelu = document.kernels[1]
+    for name in ("total_us", "min_us", "q1_us", "median_us", "q3_us", "max_us"):
+        setattr(gelu, name, getattr(gelu, name) * factor)
+    line = next(line for line in document.lines if line.kernels == ["k-gelu"])
+    line.device_us *= factor
+    line.unsplit_us *= factor
+    return document
+
+
+async def test_lines_say_how_they_changed_since_the_run_before(session: Session, project: Project) -> None:
+    project.add_run(name="20261129-100000")
+    project.add_run(with_gelu_times(project, 0.5), name="20261129-110000")
+    uri = session.open(project.model)
+    gelu = project.line_of("gelu(h)")
+    await session.lenses(uri)
+    for _ in range(100):
+        lenses = await session.lenses(uri)
+        if "▼" in lenses[gelu]:
+            break
+        await asyncio.sleep(0.1)
+    assert lenses[gelu].startswith("2.05 ms/step ▼ 50 % · ")
+    assert "▼" not in lenses[project.line_of("self.first(x)")], "nothing is claimed of a line that did not change"
+
+
+async def test_the_comparison_is_a_document(vscode: Session, project: Project) -> None:
+    old = project.add_run(name="20261129-100000")
+    uri = vscode.open(project.model)
+    with pytest.raises(JsonRpcException):
+        await vscode.request("ridgeline/compare", {"uri": uri})
+    new = project.add_run(with_gelu_times(project, 2.0), name="20261129-110000")
+    found = await vscode.request("ridgeline/compare", {"before": old.id, "after": new.id})
+    kernel = next(change for change in found["kernels"] if "gelu" in change["label"])
+    assert (kernel["verdict"], kernel["before_us"], kernel["after_us"]) == ("slower", 4100.0, 8200.0)
+    assert (found["before_run"]["id"], found["after_run"]["id"]) == (old.id, new.id)
+
+
+async def test_the_trace_is_served_with_the_kernel_selected(vscode: Session, project: Project) -> None:
+    pytest.importorskip("numpy")
+    folder = project.add_run()
+    event = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "triton_poi_fused_gelu_0",
+        "pid": 0,
+        "tid": 7,
+        "ts": 1000.0,
+        "dur": 4100.0,
+    }
+    folder.trace.write_bytes(gzip.compress(json.dumps({"traceEvents": [event]}).encode()))
+    uri = vscode.open(project.model)
+    hover = await vscode.hover(uri, project.line_of("gelu(h)"))
+    assert "command:ridgeline.openTrace" in (hover or "")
+    found = await vscode.command("ridgeline.server.openTrace", {"uri": uri, "kernel": "k-gelu"})
+    assert found["path"] == str(folder.trace)
+    assert found["slice"]["ts_us"] == 1000.0
+    assert found["url"].startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(found["url"], timeout=10) as page:
+        assert page.status == 200
+
+
+async def test_without_a_trace_that_is_said(vscode: Session, project: Project) -> None:
+    project.add_run()
+    assert await vscode.command("ridgeline.server.openTrace", {"uri": vscode.open(project.model)}) is None
+    assert any("no trace" in message.message for message in vscode.client.messages)
