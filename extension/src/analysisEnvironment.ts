@@ -4,6 +4,7 @@ import * as fs from "node:fs/promises";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Interpreter } from "./interpreter";
+import { Problem } from "./messages";
 import { run } from "./subprocess";
 
 const BUILD_TIMEOUT_MS = 15 * 60_000;
@@ -85,7 +86,8 @@ export class AnalysisEnvironment {
       .split("\n")
       .filter((line) => !line.startsWith("[notice]"))
       .pop();
-    throw new Error(`Could not ${what}: ${why ?? `exit status ${done.status}`}`);
+    const text = `Could not ${what}: ${why ?? `exit status ${done.status}`}. Name an environment or a folder of wheels in the settings.`;
+    throw new Problem(text, { "Open Settings": "ridgeline.analysisSettings", "Show Log": "ridgeline.showLog" });
   }
 }
 

@@ -67,6 +67,7 @@ export function activate(context: vscode.ExtensionContext): void {
     clear: () => vscode.commands.executeCommand("ridgeline.server.clear", {}),
     selectInterpreter: () => selectInterpreter(interpreters),
     rebuildAnalysis: () => analysis.remove(),
+    analysisSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "ridgeline.analysis"),
     debugInfo: () => debugInfo(context, ours, interpreters),
     showOutput: () => profiler.show(),
     showLog: () => log.show(true),

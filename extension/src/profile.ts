@@ -2,7 +2,8 @@
 import * as vscode from "vscode";
 import { LSPErrorCodes, ResponseError } from "vscode-languageclient/node";
 import type { AnalysisEnvironment } from "./analysisEnvironment";
-import type { Interpreters } from "./interpreter";
+import { type Interpreter, type Interpreters, isNewEnough } from "./interpreter";
+import { ask, Problem } from "./messages";
 import type { Output, ProfileParams, ProfileResult, Progress } from "./protocol";
 import type { Server } from "./server";
 import type { Status } from "./status";
@@ -84,8 +85,12 @@ export class Profiler implements vscode.Disposable {
     if (open?.isDirty && !(await open.save())) throw new Error(`${name} could not be saved, so it was not run.`);
     this.report?.("looking for the interpreter");
     const interpreter = await this.interpreters.resolve(uri);
-    if (interpreter.problem)
-      return () => ask(interpreter.problem as string, { "Select Interpreter": "ridgeline.selectInterpreter" });
+    const unfit = unfitness(interpreter);
+    if (unfit)
+      throw new Problem(unfit, {
+        "Select Interpreter": "ridgeline.selectInterpreter",
+        "Show Log": "ridgeline.showLog",
+      });
     const report = (message: string) => this.report?.(message);
     const analysisPython = await this.analysis.python(interpreter, uri, report, token);
     this.report?.("starting");
@@ -128,6 +133,7 @@ export class Profiler implements vscode.Disposable {
       error instanceof ResponseError && error.code === LSPErrorCodes.RequestFailed ? error.data?.code : null;
     if (refused === "already-running")
       return () => ask((error as Error).message, { "Cancel That Run": "ridgeline.server.cancel" });
+    if (error instanceof Problem) return () => ask(error.message, error.buttons);
     return () =>
       ask((error as Error).message, { "Show Log": "ridgeline.showLog", "Restart Server": "ridgeline.restart" });
   }
@@ -158,14 +164,15 @@ export class Profiler implements vscode.Disposable {
   }
 }
 
+/** Why a program cannot be profiled with this interpreter, seen without running the program; null when nothing speaks against it. */
+function unfitness(interpreter: Interpreter): string | null {
+  const { path, origin, problem, version, torch } = interpreter;
+  if (problem) return `${problem} (${origin})`;
+  if (!isNewEnough(interpreter)) return `${path} (${origin}) is Python ${version?.join(".")}; 3.10 or newer is needed.`;
+  return torch ? null : `${path} (${origin}) has no torch. Choose the interpreter that your program runs with.`;
+}
+
 async function askForTrust(): Promise<void> {
   const text = "Profiling runs your program, and this workspace is not trusted.";
   await ask(text, { "Manage Workspace Trust": "workbench.trust.manage" });
-}
-
-/** An error with buttons, each of which runs a command. */
-export async function ask(text: string, buttons: Record<string, string>): Promise<void> {
-  const picked = await vscode.window.showErrorMessage(text, ...Object.keys(buttons));
-  const command = picked && buttons[picked];
-  if (command) await vscode.commands.executeCommand(command);
 }

@@ -1,7 +1,14 @@
 // The language server's life: one process a window, started in the background, restarted when its interpreter changes.
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { CloseAction, ErrorAction, LanguageClient, RevealOutputChannelOn, State } from "vscode-languageclient/node";
+import {
+  CloseAction,
+  ErrorAction,
+  ErrorCodes,
+  LanguageClient,
+  RevealOutputChannelOn,
+  State,
+} from "vscode-languageclient/node";
 import { type Interpreter, type Interpreters, isNewEnough, OLDEST_PYTHON } from "./interpreter";
 import { CLIENT_COMMANDS, SERVER_COMMANDS } from "./protocol";
 
@@ -94,15 +101,17 @@ export class Server implements vscode.Disposable {
       return this.client;
     } catch (error) {
       await this.shutDown();
-      this.fail((error as Error).message);
-      throw error;
+      // The library's own words tell nothing when the process ended; what it said last stands in the log.
+      const ended = (error as { code?: number }).code === ErrorCodes.PendingResponseRejected;
+      this.fail(ended ? "it ended while it started; the log has its last words" : (error as Error).message);
+      throw new Error(`The server of Ridgeline does not run: ${this.failure}`);
     }
   }
 
   private create(python: string): LanguageClient {
     const cache = path.join(this.context.globalStorageUri.fsPath, "pycache");
     // Isolated from the user's packages and variables; the extension's own folder may be read-only, hence the cache.
-    const args = ["-I", "-S", "-X", `pycache_prefix=${cache}`, this.context.asAbsolutePath("bundled/boot.py"), "lsp"];
+    const args = ["-I", "-S", "-X", `pycache_prefix=${cache}`, this.context.asAbsolutePath("bundled/boot.py")];
     this.log.info(`Starting ${python} ${args.join(" ")}`);
     return new QuietClient(
       "ridgeline",

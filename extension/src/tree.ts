@@ -1,6 +1,6 @@
 // The tree of hot kernels, lines and findings. The server decides what stands in it; here it becomes items that jump.
 import * as vscode from "vscode";
-import type { RunInfo, Tree, TreeGroup, TreeItem } from "./protocol";
+import type { Tree, TreeGroup, TreeItem } from "./protocol";
 import type { Server } from "./server";
 
 type Node = TreeGroup | TreeItem;
@@ -25,14 +25,9 @@ export class HotTree implements vscode.TreeDataProvider<Node>, vscode.Disposable
     this.view = vscode.window.createTreeView<Node>("ridgeline.hot", { treeDataProvider: this, showCollapseAll: true });
   }
 
-  get run(): RunInfo | null {
-    return this.tree.run;
-  }
-
   show(tree: Tree): void {
     this.tree = tree;
     this.view.message = [tree.note, this.filter && `Filter: “${this.filter}”`].filter(Boolean).join("\n");
-    this.view.description = tree.run ? describe(tree.run) : "";
     vscode.commands.executeCommand("setContext", "ridgeline.hasResults", tree.run !== null);
     this.changed.fire(undefined);
   }
@@ -104,9 +99,4 @@ export class HotTree implements vscode.TreeDataProvider<Node>, vscode.Disposable
     this.view.dispose();
     this.changed.dispose();
   }
-}
-
-function describe(run: RunInfo): string {
-  const step = run.stepUs === null ? null : `${(run.stepUs / 1000).toPrecision(3)} ms/step`;
-  return [step, run.device].filter(Boolean).join(" · ");
 }

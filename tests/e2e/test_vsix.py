@@ -83,7 +83,7 @@ def test_the_server_answers_although_the_user_has_broken_packages(unpacked: Path
     params = {"processId": os.getpid(), "rootUri": None, "capabilities": {}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", str(unpacked / "bundled" / "boot.py"), "lsp"],
+        [sys.executable, "-I", "-S", "-B", str(unpacked / "bundled" / "boot.py")],
         input=b"Content-Length: %d\r\n\r\n%b" % (len(body), body),
         env={**os.environ, "PYTHONPATH": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)},
         cwd=tmp_path,
@@ -126,7 +126,9 @@ def test_menus_walkthrough_and_welcome_name_only_commands_that_exist(manifest: d
     assert used <= declared
     source = "\n".join(file.read_text() for file in (ROOT / "extension" / "src").glob("*.ts"))
     for command in declared:
-        assert re.search(rf"\b{re.escape(command.removeprefix('ridgeline.'))}\b", source), f"{command} is not registered"
+        assert re.search(rf"\b{re.escape(command.removeprefix('ridgeline.'))}\b", source), (
+            f"{command} is not registered"
+        )
 
 
 def test_the_settings_are_those_that_the_server_reads(manifest: dict[str, Any]) -> None:
@@ -148,7 +150,9 @@ def test_the_settings_are_those_that_the_server_reads(manifest: dict[str, Any]) 
                 known[prefix + entry.name] = inner
 
     collect(Settings(), "")
-    assert {name: offered[name] for name in offered if name not in own} == {name: known[name] for name in known if name in offered}
+    assert {name: offered[name] for name in offered if name not in own} == {
+        name: known[name] for name in known if name in offered
+    }
     assert set(offered) - own <= set(known)
 
 
@@ -160,7 +164,11 @@ def test_what_runs_code_is_restricted_in_untrusted_workspaces(manifest: dict[str
 
 
 def test_the_clients_names_are_the_servers(manifest: dict[str, Any]) -> None:
-    names = {value for key, value in vars(protocol).items() if key.startswith(("COMMAND_", "CLIENT_")) and isinstance(value, str)}
+    names = {
+        value
+        for key, value in vars(protocol).items()
+        if key.startswith(("COMMAND_", "CLIENT_")) and isinstance(value, str)
+    }
     source = (ROOT / "extension" / "src" / "protocol.ts").read_text()
     for name in names:
         assert f'"{name.removeprefix("ridgeline.server.")}"' in source, name

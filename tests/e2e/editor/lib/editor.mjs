@@ -12,6 +12,7 @@ const { chromium } = createRequire(join(root, "extension", "package.json"))("pla
 const CHROMIUM = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update";
 const USER_SETTINGS = {
   "workbench.reduceMotion": "on",
+  "workbench.editor.restoreViewState": false,
   "workbench.startupEditor": "none",
   "workbench.secondarySideBar.defaultVisibility": "hidden",
   "workbench.colorTheme": "Default Dark Modern",

@@ -1,4 +1,5 @@
-// A scenario: a fresh workspace with its own run store, one window, and a screenshot and the log where it fails.
+// Sessions and scenarios. A session is one window on a fresh workspace with its own run store; its scenarios run in it one
+// after the other, for opening a window takes longer than most of them. Where one fails, a screenshot and the log are left.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -7,10 +8,11 @@ import { after, test } from "node:test";
 import { Editor } from "./editor.mjs";
 import { here, python, scratch } from "./paths.mjs";
 
+const SCENARIO_MS = 120_000;
 const editors = new Map();
 
-/** One editor for all scenarios that need the same kind; started by the first of them. */
-export function shared(name = "plain", options = {}) {
+/** One editor for all sessions that need the same kind; started by the first of them. */
+function shared(name, options) {
   if (!editors.has(name)) editors.set(name, Editor.start(options));
   return editors.get(name);
 }
@@ -29,6 +31,7 @@ export class Place {
     cpSync(join(here, "fixture", "model.py"), join(this.workspace, "model.py"));
   }
 
+  /** The folder's settings; a window that is open notices. */
   settings(changes) {
     const all = { "ridgeline.storage.path": this.store, ...changes };
     writeFileSync(join(this.workspace, ".vscode", "settings.json"), JSON.stringify(all));
@@ -51,38 +54,50 @@ export class Place {
 }
 
 /**
- * Registers a scenario. `setUp(place)` prepares the workspace before the window opens; `body` gets the window and the place.
- * `editor` names the kind of editor, with `start` as its options.
+ * Registers a session. `setUp(place)` prepares the workspace before the window opens on `file`; `editor` names the kind of
+ * editor, with `start` as its options. `scenarios` maps names to bodies, which get the window and the place. Before each,
+ * the folder's settings are the default ones, `file` is shown as it is on disk, and nothing lies above it.
  */
-export function scenario(
-  name,
-  { setUp, file = "model.py", editor = "plain", start = {}, timeout = 120_000, viewport },
-  body,
-) {
-  test(name, { timeout }, async () => {
+export function session(name, options, scenarios) {
+  const { setUp, file = "model.py", editor = "plain", start = {}, timeout = SCENARIO_MS } = options;
+  const all = Object.entries(scenarios).filter(([title]) => isWanted(title, name));
+  if (!all.length) return;
+  test(name, async (t) => {
     const place = new Place(name);
     let window;
-    try {
-      await setUp?.(place);
-      window = await (await shared(editor, start)).open(place.workspace, file, { viewport });
-      await body(window, place);
-    } catch (error) {
-      await window?.screenshot(`failed-${name.replaceAll(/\W+/g, "-")}`).catch(() => undefined);
-      if (window) console.error(window.log().split("\n").slice(-40).join("\n"));
-      throw error;
-    } finally {
+    t.after(async () => {
       await window?.close().catch(() => undefined);
       if (!process.env.RIDGELINE_KEEP) place.remove();
+    });
+    await setUp?.(place);
+    window = await (await shared(editor, start)).open(place.workspace, file);
+    for (const [index, [title, body]] of all.entries()) {
+      await t.test(title, { timeout }, async () => {
+        if (index > 0) await window.settle(file);
+        try {
+          await body(window, place);
+        } catch (error) {
+          await window.screenshot(`failed-${title.replaceAll(/\W+/g, "-").slice(0, 80)}`).catch(() => undefined);
+          console.error(window.log().split("\n").slice(-25).join("\n"));
+          await window.load(file).catch(() => undefined);
+          throw error;
+        }
+      });
     }
   });
+}
+
+/** `RIDGELINE_ONLY` is a regular expression over the names of scenarios and sessions. */
+function isWanted(...names) {
+  const only = process.env.RIDGELINE_ONLY;
+  return !only || names.some((name) => new RegExp(only, "i").test(name));
 }
 
 /** Waits until `check` returns something true, and returns it. */
 export async function until(check, what, timeout = 20_000) {
   const end = Date.now() + timeout;
-  let last;
   while (Date.now() < end) {
-    last = await check();
+    const last = await check();
     if (last) return last;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }

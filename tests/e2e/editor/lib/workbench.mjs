@@ -1,5 +1,5 @@
 // One window of the editor, in the words of a person who uses it. Selectors are those of VS Code 1.139.
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { screenshots } from "./paths.mjs";
 
@@ -16,6 +16,7 @@ export class Workbench {
   }
 
   async load(file) {
+    this.loaded = Date.now();
     const authority = `127.0.0.1:${this.editor.port}`;
     const query = new URLSearchParams({ folder: this.workspace });
     if (file)
@@ -23,6 +24,17 @@ export class Workbench {
     await this.page.goto(`http://${authority}/?${query}`);
     await this.page.waitForSelector(".monaco-workbench");
     if (file) await this.activeTab(file);
+  }
+
+  /** Between two scenarios: nothing above the text, no other tab, and `file` as it is on disk. */
+  async settle(file) {
+    for (let i = 0; i < 3; i++) await this.page.keyboard.press("Escape");
+    if (await this.page.locator(".notifications-toasts.visible").count())
+      await this.command("Notifications: Clear All");
+    while (await this.page.locator(".tab.dirty").count()) await this.command("View: Revert and Close Editor");
+    await this.command("View: Close All Editors");
+    if (await this.page.locator(".part.panel").isVisible()) await this.page.keyboard.press("Control+j");
+    await this.openFile(file);
   }
 
   /** A blank page first: closing a workbench directly leaves its extension host behind for minutes. */
@@ -131,14 +143,14 @@ export class Workbench {
     await this.page.waitForFunction(() => !document.querySelector(".tab.active.dirty"));
   }
 
-  /** Buckets of the heat map by gutter icon, in order of the lines. */
+  /** The gutter icons of the heat map from top to bottom: `dark-3`, `light-stale`. */
   async gutter() {
-    return this.page.locator(".editor-instance .margin-view-overlays .cgmr").evaluateAll((marks) =>
-      marks.map((mark) => ({
-        y: mark.getBoundingClientRect().y,
-        image: getComputedStyle(mark, "::before").backgroundImage + getComputedStyle(mark).backgroundImage,
-      })),
-    );
+    const marks = this.page.locator(".editor-instance .glyph-margin-widgets .cgmr");
+    const images = await marks.evaluateAll((all) => {
+      const placed = all.map((mark) => [mark.getBoundingClientRect().y, getComputedStyle(mark).backgroundImage]);
+      return placed.sort((a, b) => a[0] - b[0]).map(([, image]) => image);
+    });
+    return images.flatMap((image) => /gutter\/([\w-]+)\.svg/.exec(decodeURIComponent(image))?.[1] ?? []);
   }
 
   /** `Ln 3, Col 1`, as the status bar says. */
@@ -169,7 +181,7 @@ export class Workbench {
   /** The server runs, as the language status says. */
   async ready() {
     const end = Date.now() + TIMEOUT;
-    while (!/Results of run|Server ready/.test(this.log()) && Date.now() < end) await this.page.waitForTimeout(100);
+    while (!/Server ready/.test(this.log()) && Date.now() < end) await this.page.waitForTimeout(100);
     await this.page.waitForTimeout(500);
   }
 
@@ -178,10 +190,7 @@ export class Workbench {
   async problems() {
     await this.page.keyboard.press("Control+Shift+m");
     await this.page.locator(".markers-panel .monaco-list-row").first().waitFor();
-    const rows = this.page.locator(".markers-panel .monaco-list-row");
-    return (await rows.evaluateAll((all) => all.map((row) => row.getAttribute("aria-label") ?? row.innerText))).map(
-      plain,
-    );
+    return (await this.page.locator(".markers-panel .monaco-list-row").allInnerTexts()).map(plain);
   }
 
   toast(text) {
@@ -232,11 +241,13 @@ export class Workbench {
       .map(({ pid }) => pid);
   }
 
-  /** Everything the extension wrote into its log. */
+  /** What the extension of this window wrote into its log. */
   log() {
     const folder = join(this.editor.user, "logs");
     const found = readdirSync(folder, { recursive: true }).filter((name) => /Ridgeline\.log$/.test(name));
-    return found.map((name) => readFileSync(join(folder, name), "utf8")).join("\n");
+    const dated = found.map((name) => ({ path: join(folder, name), time: statSync(join(folder, name)).birthtimeMs }));
+    const newest = dated.sort((a, b) => b.time - a.time)[0];
+    return newest && newest.time >= this.loaded ? readFileSync(newest.path, "utf8") : "";
   }
 }
 

@@ -1,10 +1,9 @@
 // The analysis environment: built at the first profile where the program's interpreter has none.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { python } from "../lib/paths.mjs";
-import { scenario } from "../lib/scenario.mjs";
+import { session } from "../lib/scenario.mjs";
 
 const PROGRAM = "import torch\na = torch.randn(64, 64)\nfor _ in range(200):\n    a = (a @ a).tanh()\n";
 
@@ -39,39 +38,29 @@ while todo:
   place.write("small.py", PROGRAM);
 }
 
-scenario(
-  "the first profile builds the analysis environment, and says so",
-  { setUp: onlyTorch, file: "small.py", timeout: 400_000, editor: "fresh" },
-  async (window) => {
-    await window.ready();
-    await window.command("Ridgeline: Profile This File");
-    await window.toast(/[Bb]uilding the analysis environment|Collecting|Downloading|Installing/).waitFor();
-    await window.screenshot("building");
-    await window.lens(/µs|ms/).first().waitFor({ timeout: 300_000 });
-    assert.match(window.log(), /-m venv/);
-  },
-);
+const options = { setUp: onlyTorch, file: "small.py", timeout: 400_000 };
 
-scenario(
-  "an analysis environment that cannot be built is told with its cause",
+session(
+  "the analysis environment",
+  { ...options, editor: "fresh" },
   {
-    setUp: (place) => {
-      onlyTorch(place);
+    "one that cannot be built is told with its cause": async (window, place) => {
+      await window.ready();
       place.write("wheels/none.txt", "");
-      const settings = { "ridgeline.analysis.wheelhouse": join(place.workspace, "wheels") };
-      writeFileSync(
-        join(place.workspace, ".vscode", "settings.json"),
-        JSON.stringify({ "ridgeline.python": join(place.folder, "only-torch", "bin", "python"), ...settings }),
-      );
+      const bin = join(place.folder, "only-torch", "bin", "python");
+      place.settings({ "ridgeline.python": bin, "ridgeline.analysis.wheelhouse": join(place.workspace, "wheels") });
+      await window.command("Ridgeline: Profile This File");
+      await window.toast("Could not install the analysis packages").waitFor({ timeout: 100_000 });
+      await window.screenshot("no-wheels");
+      place.settings({ "ridgeline.python": bin });
     },
-    file: "small.py",
-    editor: "no-wheels",
-  },
-  async (window) => {
-    await window.ready();
-    await window.command("Ridgeline: Profile This File");
-    const toast = window.toast("Could not install the analysis packages");
-    await toast.waitFor({ timeout: 100_000 });
-    await window.screenshot("no-wheels");
+
+    "the first profile builds it, and says so": async (window) => {
+      await window.command("Ridgeline: Profile This File");
+      await window.toast(/[Bb]uilding the analysis environment|Collecting|Downloading|Installing/).waitFor();
+      await window.screenshot("building");
+      await window.lens(/µs|ms/).first().waitFor({ timeout: 300_000 });
+      assert.match(window.log(), /-m venv/);
+    },
   },
 );
