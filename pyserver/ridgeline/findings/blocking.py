@@ -10,6 +10,7 @@ ahead by the time it waited, so the price can never be more than that either:
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,7 +84,9 @@ def blocks(facts: Facts) -> list[Block]:
         grouped.setdefault((top, -1 if top >= 0 else row), []).append(row)
     timeline = _Timeline(facts)
     found = []
-    for (top, _), rows in sorted(grouped.items(), key=lambda item: float(calls.start[item[1][0]])):
+    ordered = sorted(grouped.items(), key=lambda item: float(calls.start[item[1][0]]))
+    ends = [float(calls.start[rows[-1]] + calls.dur[rows[-1]]) for _, rows in ordered]
+    for at_group, ((top, _), rows) in enumerate(ordered):
         at = facts.line_of_op(top) if top >= 0 else facts.line_of_call(rows[0])
         if top < 0 and at is None and _is_profilers(facts, rows[-1]):
             continue
@@ -107,7 +110,7 @@ def blocks(facts: Facts) -> list[Block]:
                 call_name=facts.call_name(rows[-1]),
                 nbytes=float(sum(events.bytes[copy_of[r]] for r in siblings)),
                 direction="DtoH" if "DtoH" in directions else "HtoD" if "HtoD" in directions else "none",
-                gap=timeline.gap_after(end, wait),
+                gap=timeline.gap_after(end, wait, ends[at_group + 1] if at_group + 1 < len(ends) else math.inf),
                 at=at,
             )
         )
@@ -149,12 +152,13 @@ class _Timeline:
         call = events.call[rows]
         self.launched = np.where(call >= 0, calls.start[np.maximum(call, 0)] if len(calls.start) else np.nan, np.nan)
 
-    def gap_after(self, moment: float, limit: float) -> Spans:
-        """Idle spans from the end of the work before ``moment`` until the queue refills, ``limit`` microseconds at most."""
+    def gap_after(self, moment: float, limit: float, until: float) -> Spans:
+        """Idle spans from the end of the work before ``moment`` until the queue refills, ``limit`` microseconds at most, and
+        not beyond ``until``, the next wait's end: what follows is that one's."""
         row = int(np.searchsorted(self.start, moment, side="right"))
         found: list[tuple[float, float]] = []
         left = limit
-        while 0 < row < len(self.start) and left > 0:
+        while 0 < row < len(self.start) and left > 0 and self.start[row] < until:
             before, start, launched = float(self.reach[row - 1]), float(self.start[row]), float(self.launched[row])
             if not np.isnan(launched) and launched < before:
                 break  # launched while its predecessor still ran: the host is ahead again

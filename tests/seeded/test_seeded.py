@@ -1,0 +1,116 @@
+"""The seeded suite: marks read rightly, a sample live, the recordings of a device machine, and all of it in a soak."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import markers
+import pytest
+import suite
+
+CPU = suite.HERE / "cpu"
+DEVICE = suite.HERE / "device"
+FROZEN = suite.HERE / "frozen" / "runs.tar.gz"
+SAMPLE = ("running_loss_item", "slow_decode", "zero_grad_zeros", "clean_regression")
+"""Live in every run: both findings of the loop, a mechanical mend, and a program with nothing to find."""
+
+
+def test_marks_are_taken_out_and_lines_stay(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(
+        "# options: --lengths\na = 1\nb = slow(a)  # finds: float64\n# mend: b = fast(a)\n# mend: c = b\nd = 2  # may: idle\n"
+    )
+    program = markers.read(path)
+    assert program.expected == (("float64", 3),)
+    assert program.allowed == (("idle", 6),)
+    assert program.options == ("--lengths",)
+    assert program.faulty.splitlines()[1:] == [
+        "a = 1", "b = slow(a)", "", "", "d = 2",
+    ]  # fmt: skip
+    assert program.mended is not None
+    assert program.mended.splitlines()[2:] == ["", "b = fast(a)", "c = b", "d = 2"]
+
+
+def test_a_mend_needs_a_line_above_it(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("# mend: x = 1\n")
+    with pytest.raises(ValueError, match="without a line above"):
+        markers.read(path)
+
+
+@pytest.mark.parametrize("path", [*sorted(CPU.glob("*.py")), *sorted(DEVICE.glob("*.py"))], ids=lambda p: p.stem)
+def test_programs_are_programs(path: Path) -> None:
+    program = markers.read(path)
+    ast.parse(program.faulty)
+    ast.parse(program.mended or "")
+    assert "# finds:" not in program.faulty
+    assert "# mend:" not in program.faulty
+    assert bool(program.expected) != path.stem.startswith("clean_")
+
+
+def test_there_are_enough_of_them() -> None:
+    programs = markers.read_all(CPU) + markers.read_all(DEVICE)
+    assert sum(bool(p.expected) for p in programs) >= 40
+    assert sum(not p.expected for p in programs) >= 20
+
+
+def test_judging() -> None:
+    program = markers.Seeded("p", "", None, (("float64", 3), ("zero-grad", 9)), allowed=(("conv-bias", 4),))
+
+    def finding(code: str, line: int | None, severity: str = "information") -> dict[str, object]:
+        return {"code": code, "line": line, "severity": severity}
+
+    outcome = suite.judge(
+        program,
+        [
+            finding("summary", None),
+            finding("float64", 3, "hint"),
+            finding("zero-grad", 10),
+            finding("conv-bias", 4),
+            finding("one-step", None, "hint"),
+        ],
+    )
+    assert outcome.found == [("float64", 3)]
+    assert outcome.missed == [("zero-grad", 9)]
+    assert outcome.wrong == [("zero-grad", 10)], "the right code on a wrong line is wrong"
+    assert suite.precision([outcome]) == 50.0
+    assert suite.recall([outcome]) == 50.0
+
+
+def _report(outcome: suite.Outcome) -> None:
+    print(suite.table([outcome]).splitlines()[0])
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_sample_live(name: str) -> None:
+    pytest.importorskip("torch")
+    (outcome,) = suite.live([markers.read(CPU / f"{name}.py")], _report)
+    assert outcome.error is None
+    assert not outcome.missed
+    assert not outcome.wrong
+
+
+def test_recordings_of_a_device_machine() -> None:
+    if not FROZEN.is_file():
+        pytest.skip("no recordings yet: tests/seeded/record_device.py makes them on a machine with a CUDA device")
+    outcomes = suite.frozen(markers.read_all(DEVICE), FROZEN, _report)
+    print(suite.table(outcomes))
+    assert len(outcomes) >= 20
+    assert suite.precision(outcomes) >= 95.0
+    assert suite.recall(outcomes) >= 90.0
+    assert not [o.name for o in outcomes if o.wrong and not o.expected], "nothing above hint on a clean program"
+
+
+@pytest.mark.soak
+@pytest.mark.torch
+@pytest.mark.timeout(7200)
+def test_all_of_them_live() -> None:
+    pytest.importorskip("torch")
+    outcomes = suite.live(markers.read_all(CPU), _report)
+    print(suite.table(outcomes))
+    assert suite.precision(outcomes) >= 95.0
+    assert suite.recall(outcomes) >= 90.0
+    assert not [o.name for o in outcomes if o.wrong and not o.expected], "nothing above hint on a clean program"
