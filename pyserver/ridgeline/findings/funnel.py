@@ -13,6 +13,7 @@ from collections import Counter
 from ridgeline.findings import spans
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.ignore import ignored
 from ridgeline.profile import Finding, Frame, Severity
 
 SUGGEST_PCT = 0.5
@@ -28,7 +29,8 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
     taken = spans.nothing()
     budget = facts.recorded_us
     found: list[Finding] = []
-    for candidate in sorted(candidates, key=_worth, reverse=True):
+    wanted = [candidate for candidate in candidates if not _silenced(facts, candidate)]
+    for candidate in sorted(wanted, key=_worth, reverse=True):
         saving, bound = candidate.saving_us, candidate.bound_us
         if candidate.claims is not None:
             claims = facts.clip(candidate.claims)
@@ -54,6 +56,16 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
 
 def _worth(candidate: Candidate) -> tuple[bool, float, float]:
     return (not candidate.general, candidate.saving_us or 0.0, candidate.cost_us or 0.0)
+
+
+def _silenced(facts: Facts, candidate: Candidate) -> bool:
+    """By a comment on its line."""
+    at = candidate.at
+    if at is None:
+        return False
+    lines = facts.context.sources.get(at.file, "").splitlines()
+    text = lines[at.line - 1] if 0 < at.line <= len(lines) else at.text or ""
+    return ignored(text, candidate.code)
 
 
 def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float | None) -> Finding | None:

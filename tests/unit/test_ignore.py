@@ -1,0 +1,41 @@
+"""The comment that silences a finding."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import TraceBuilder
+from ridgeline.findings import find
+from ridgeline.ignore import ignored
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = loss.item()  # ridgeline: ignore[hidden-sync]", True),
+        ("x = loss.item()  # ridgeline: ignore[float64, hidden-sync]", True),
+        ("x = loss.item()  #ridgeline:ignore", True),
+        ("x = loss.item()  # ridgeline: ignore[float64]", False),
+        ("x = loss.item()  # ridgeline: ignore[hidden]", False),
+        ("x = loss.item()  # ridgeline: ignore[]", False),
+        ("x = loss.item()", False),
+    ],
+)
+def test_marks(text: str, expected: bool) -> None:
+    assert ignored(text, "hidden-sync") is expected
+
+
+def _loop() -> TraceBuilder:
+    b = TraceBuilder()
+    for k in range(3):
+        b.step(1000.0 * k, 1000.0)
+        b.line(1000.0 * k + 900, 1000.0 * k + 990, "train.py", 2, "total += loss.item()")
+        b.op("aten::item", 1000.0 * k + 930, 4)
+    return b
+
+
+def test_a_silenced_line_has_no_finding() -> None:
+    text = "for x in loader:\n    total += loss.item()  # ridgeline: ignore[hidden-sync]\n"
+    b = _loop()
+    assert [f for f in find(b.context()) if f.code == "hidden-sync"]
+    assert not [f for f in find(b.context(sources={"train.py": text})) if f.code == "hidden-sync"]
