@@ -24,6 +24,7 @@ from ridgeline.lsp.store import ShownRun
 from ridgeline.lsp.views import View
 
 SOURCE = "ridgeline"
+SUMMARY = "summary"
 MAX_OF_FILE = 100
 MAX_OF_WORKSPACE = 500
 MAX_RELATED = 3
@@ -61,6 +62,11 @@ def severity_of(server: RidgelineServer, finding: Json) -> types.DiagnosticSever
     if not named and finding.get("severity") == "hint":
         chosen = "hint"
     return SEVERITIES.get(chosen)
+
+
+def is_problem(finding: Json) -> bool:
+    """Whether a finding without a place belongs among problems: the summary and hints about the whole program do not."""
+    return finding["code"] != SUMMARY and finding.get("severity") != "hint"
 
 
 def message_of(finding: Json, *, stale: bool) -> str:
@@ -164,8 +170,7 @@ class Publisher(Listener):
             if document is None or run is None or path != run.info.target:
                 continue
             for finding in run.hot()["findings"]:
-                # A hint about the whole program (that there is nothing to do, say) is no problem of its first line.
-                if finding.get("file") or finding.get("severity") == "hint":
+                if finding.get("file") or not is_problem(finding):
                     continue
                 one = diagnostic(self.server, finding, document.line_range(0), [], stale=False)
                 if one is not None and len(wanted.setdefault(uri, [])) < MAX_OF_FILE:
@@ -177,7 +182,7 @@ class Publisher(Listener):
             return
         by_file: dict[str, list[Json]] = {}
         for finding in run.hot()["findings"]:
-            if not finding.get("file") and finding.get("severity") == "hint":
+            if not finding.get("file") and not is_problem(finding):
                 continue
             by_file.setdefault(finding.get("file") or run.info.target, []).append(finding)
         for path, findings in by_file.items():

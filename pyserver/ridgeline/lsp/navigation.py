@@ -44,7 +44,9 @@ def generated_locations(
         kernel = view.kernels.get(identity) or {}
         references = kernel.get("generated") or []
         with_calls = [reference for reference in references if reference.get("calls")]
-        for reference in references if definitions else with_calls or references:
+        # A library kernel is launched from a module and defined nowhere.
+        defining = [reference for reference in references if reference.get("line") or not reference.get("calls")]
+        for reference in defining if definitions else with_calls or references:
             lines = [reference.get("line") or 1] if definitions or not reference["calls"] else reference["calls"][:2]
             for path in local_paths(server, view, reference["file"]):
                 for line in lines:
