@@ -11,6 +11,7 @@ from ridgeline.findings.rules import small_kernels
 from ridgeline.findings.rules.launch_bound import SHARE_PCT
 from ridgeline.findings.rules.measurement import SLOWDOWN
 from ridgeline.profile import Finding
+from ridgeline.sidecar import Sidecar, Window
 from ridgeline.trace.tables import Call
 
 
@@ -174,3 +175,12 @@ def test_the_profilers_buffer_of_a_final_synchronisation_is_not_a_gap() -> None:
     b.call("cudaDeviceSynchronize", 60.0, 1780.0, Call.SYNC)
     codes = {f.code for f in find(b.context())}
     assert not codes & {"hidden-sync", "launch-bound"}
+
+
+def test_with_the_line_timeline_gaps_need_a_plain_step() -> None:
+    sidecar = Sidecar(windows=[Window(trace="trace.json.gz", reason="stable", lines=True)])
+    assert not _by_code(find(_late(60.0).context(sidecar=sidecar)), "launch-bound")
+    beside = find(_late(60.0).context(sidecar=sidecar, plain_step_us=9_500.0, profiled_step_us=10_000.0))
+    (finding,) = _by_code(beside, "launch-bound")
+    assert finding.evidence["scaled_to_plain_step"] is True
+    assert finding.time_us == pytest.approx(6000.0 - 500.0, rel=0.01)

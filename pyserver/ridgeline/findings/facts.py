@@ -131,10 +131,23 @@ class Facts(HostFacts):
             return None
         return (profiled or self.step_us) / plain
 
+    @cached_property
+    def lines(self) -> bool:
+        """Whether the line timeline ran, which slows a host-bound step by up to a quarter."""
+        return self.sidecar is not None and any(window.lines for window in self.sidecar.windows)
+
     @property
     def judged(self) -> bool:
-        """Whether gaps on the device say anything about the program: not when stacks slowed the host by an unknown factor."""
-        return self.on_cpu or not self.stacks or self.slowdown is not None
+        """Whether gaps on the device say anything about the program: not when stacks or the line timeline slowed the host
+        and no plain step says by how much."""
+        return self.on_cpu or self.slowdown is not None or not (self.stacks or self.lines)
+
+    @property
+    def unjudged_because(self) -> str:
+        """Why gaps are not judged, in words."""
+        return (
+            "stacks were recorded" if self.stacks else "lines were recorded and no plain step was measured beside them"
+        )
 
     @cached_property
     def idle_scale(self) -> float:

@@ -47,10 +47,10 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
         )
     if not len(facts.device_rows):
         return "No device work recorded", "The recording holds no kernel, so nothing can be said about the device."
-    if facts.stacks:
+    if not facts.judged:
         return (
             "Nothing found",
-            f"No finding is worth a per cent of the step. Idle time ({words.percent(idle)}) is not judged: stacks were recorded.",
+            f"No finding is worth a per cent of the step. Idle time ({words.percent(idle)}) is not judged: {facts.unjudged_because}.",
         )
     if idle > 100.0 - BUSY_PCT:
         return (

@@ -89,7 +89,7 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
         + (
             f"{words.time(facts.per_step(cost))} until it has work again."
             if facts.judged
-            else "(not judged in time: stacks were recorded)."
+            else f"(not judged in time: {facts.unjudged_because})."
         ),
         advice=_advice(what, explicit),
         at=group[0].at,

@@ -67,7 +67,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         title="A tensor goes to the host inside the step",
         fact=f"{words.times(len(rows) / facts.n).capitalize()} {facts.per} a tensor{size} is copied to the host"
         f"{', in double precision' if double else ''}; the host waits for it, and the device waits for the host"
-        + (f": {words.time(facts.per_step(cost))}." if judged else " (not judged in time: stacks were recorded)."),
+        + (f": {words.time(facts.per_step(cost))}." if judged else f" (not judged in time: {facts.unjudged_because})."),
         advice="Keep the computation on the device: torch.nonzero for np.argwhere, torch.where, masks"
         + (", and single precision if it must be copied." if double else "."),
         at=at,

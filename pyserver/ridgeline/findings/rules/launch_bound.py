@@ -73,7 +73,7 @@ def _by_calls(facts: Facts) -> list[Candidate]:
             title="The host launches too slowly for the device",
             fact=f"The {len(facts.launch_calls) / facts.n:.0f} launch calls alone take {words.time(facts.per_step(facts.call_us))} "
             f"{facts.per}, the device's work {words.time(facts.per_step(busy))}: the host cannot keep up. Idle time itself is not "
-            "judged here, since recording stacks slows the host.",
+            f"judged here: {facts.unjudged_because}, which slows the host.",
             advice=_advice(facts),
             at=None,
             general=True,
@@ -81,7 +81,7 @@ def _by_calls(facts: Facts) -> list[Candidate]:
             | {
                 "call_us_per_step": facts.per_step(facts.call_us),
                 "busy_us_per_step": facts.per_step(busy),
-                "stacks": True,
+                "stacks": facts.stacks,
             },
         )
     ]

@@ -134,10 +134,11 @@ def _profilers_idle(facts: Facts) -> list[Candidate]:
         return []
     if not facts.judged:
         fact = (
-            f"The device idles {words.percent(share)} of this recording, but it was made with Python stacks, which slow the host several "
-            "times over: the idle time may be the profiler's, and no finding is based on it."
+            f"The device idles {words.percent(share)} of this recording, but {facts.unjudged_because}, which slows the host"
+            + (" several times over" if facts.stacks else "")
+            + ": the idle time may be the profiler's, and no finding is based on it."
         )
-        return [_profiler_note(fact, {"idle_share_pct": share, "stacks": True})]
+        return [_profiler_note(fact, {"idle_share_pct": share, "stacks": facts.stacks})]
     if facts.slowdown is not None and facts.slowdown >= SLOWDOWN:
         plain = facts.document.totals.plain_step_us or facts.step_us
         busy = facts.per_step(spans.measure(facts.busy))
@@ -165,7 +166,7 @@ def _profiler_note(fact: str, evidence: dict[str, object]) -> Candidate:
         code="profiler-idle",
         title="Idle time that the profiler made",
         fact=fact,
-        advice="Record without stacks to judge idle time.",
+        advice="Record more steps, without stacks, to judge idle time.",
         hint=True,
         evidence=evidence,
     )

@@ -102,7 +102,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         + (
             f"with the gaps before them they take {words.time(facts.per_step(cost))}."
             if judged
-            else f"together they compute {words.time(facts.per_step(busy))}; their gaps are not judged, since stacks were recorded."
+            else f"together they compute {words.time(facts.per_step(busy))}; their gaps are not judged: {facts.unjudged_because}."
         ),
         advice="Work on whole tensors instead of a Python loop over their parts, or compile the function so that they fuse.",
         at=at,
