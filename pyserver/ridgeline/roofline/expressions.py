@@ -88,7 +88,12 @@ def unary(walker: Walker, node: ast.UnaryOp) -> Value:
             return Value(kind=value.kind, const=-value.const, terms={})
         # a sign folds into the instruction that uses it
         return Value(
-            value.axes, value.kind, hold=value.hold, level=value.level, product=value.product, key=("-", value.key)
+            value.axes,
+            value.kind,
+            hold=value.hold,
+            level=value.level,
+            product=value.product,
+            key=walker.number(("-", value.key)),
         )
     if isinstance(node.op, ast.Not) and isinstance(value.const, (bool, int)):
         return Value(kind="bool", const=not value.const)
@@ -153,7 +158,7 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
         base, moved = (left, right) if left.pointer else (right, left)
         terms, offset = add(base, moved, -1 if kind is ast.Sub else 1)
         axes, level = left.axes | right.axes, max(left.level, right.level)
-        key = (kind, base.key, moved.key if moved.const is None else moved.const)
+        key = walker.number((kind, base.key, moved.key if moved.const is None else (moved.const,)))
         return Value(axes, "pointer", terms, offset, pointer=base.pointer, element=base.element, level=level, key=key)
     if kind is ast.BitAnd and left.kind == "bool" and right.kind == "bool":
         if left.const is True or right.const is True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ridgeline.roofline import aten, attention, conv, foreach, gemm, sourceless, triton_model, user_kernels
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, KernelInput
+from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.triton_model import Analysis
 
 
@@ -18,9 +19,11 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
     if analysis is not None and blind(kernel, analysis):
         return None, analysis
     if analysis is None and sourceless.is_generated(kernel):
-        return sourceless.demand(kernel), None
+        return (sourceless.demand(kernel) if arguments_are_its_own(kernel) or kernel.num_gb else None), None
     if analysis is not None:
         return triton_model.demand(kernel, analysis), analysis
+    if "::" not in (kernel.op_name or ""):
+        return None, None  # no op, or one whose arguments are not this kernel's: a graph that was replayed
     if foreach.is_foreach(kernel):
         return foreach.demand(kernel), None
     product = gemm.product(kernel)
@@ -40,7 +43,7 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
 def blind(kernel: KernelInput, analysis: Analysis) -> bool:
     """Whether neither sizes nor block sizes of a user's kernel are known: what the walk counted would mean nothing."""
     source = analysis.source
-    return not source.by_inductor and not source.signature and not kernel.input_dims and not kernel.kernel_kwargs
+    return not source.by_inductor and not source.signature and not arguments_are_its_own(kernel)
 
 
 def is_helper(symbol: str) -> bool:

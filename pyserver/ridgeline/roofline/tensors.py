@@ -62,6 +62,12 @@ def _ints(value: Any) -> tuple[int, ...] | None:
     return None
 
 
+def arguments_are_its_own(kernel: KernelInput) -> bool:
+    """Whether the recorded arguments are those of the Triton kernel itself: a kernel that a CUDA graph replays stands
+    under the op that replayed the graph, with that op's arguments."""
+    return kernel.kernel_kwargs is not None or kernel.op_name in (kernel.name, kernel.symbol)
+
+
 def tensors(kernel: KernelInput) -> list[Tensor]:
     """Single tensors, in order of the arguments. Empty where shapes were not recorded."""
     strides = kernel.input_strides or []

@@ -14,6 +14,7 @@ from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import Layout, Warp, warp_instructions
 from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
 from ridgeline.roofline.symbolic import Access, union_elements
+from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.types import itemsize
 from ridgeline.roofline.walk import Tally, Walker
 
@@ -129,6 +130,8 @@ def configuration(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
 def run_time_scalars(kernel: KernelInput, source: KernelSource) -> dict[str, float | int]:
     """Values of the scalar arguments, where the trace recorded them."""
     scalars: dict[str, float | int] = {}
+    if not arguments_are_its_own(kernel):
+        return scalars
     for name, text in zip(source.arguments, kernel.concrete_inputs or []):
         if source.signature.get(name, "").startswith("*"):
             continue
@@ -159,6 +162,8 @@ def buffer_bytes(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
     for name, argument in zip(names, source.test_arguments):
         if argument is not None:
             sizes[name] = argument[0] * argument[1]
+    if not arguments_are_its_own(kernel):
+        return sizes
     strides = kernel.input_strides or []
     for i, (name, shape, kind) in enumerate(zip(names, kernel.input_dims or [], kernel.input_types or [])):
         size = itemsize(kind)

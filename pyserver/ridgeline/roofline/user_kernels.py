@@ -16,6 +16,7 @@ from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, KernelInput
 from ridgeline.roofline.limits import streaming_rate
 from ridgeline.roofline.source import KernelSource, parse_kernel
+from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.triton_model import Analysis, analyse, demand, find
 
 SIZES = tuple(1 << e for e in range(5, 17))
@@ -57,7 +58,7 @@ def inferred(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand, Analysis]
     """Demand and walked source under the inferred block size; None where the text does not allow it."""
     source = find(kernel) if kernel.kernel_source else None
     rate = streaming_rate(device)
-    if source is None or source.signature or kernel.input_dims or not kernel.grid or not rate or kernel.kernel_kwargs:
+    if source is None or source.signature or arguments_are_its_own(kernel) or not kernel.grid or not rate:
         return None
     blocks = block_constants(source)
     if not blocks:

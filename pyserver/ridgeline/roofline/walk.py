@@ -77,6 +77,8 @@ class Walker:
         """Times that the body of each enclosing loop runs, outermost first."""
         self.seen: set[Any] = set()
         """Keys of what has been computed."""
+        self.numbers: dict[Any, int] = {}
+        """Value numbers: keys made of keys are replaced by a number, or their length would double with every use."""
         self.fresh = 0
         self.calls = 0
         for argument in source.function.args.args:
@@ -98,6 +100,9 @@ class Walker:
     def run(self) -> Tally:
         self.block(self.source.function.body)
         return self.tally
+
+    def number(self, key: Any) -> int:
+        return self.numbers.setdefault(key, len(self.numbers))
 
     @property
     def level(self) -> int:
@@ -123,7 +128,7 @@ class Walker:
             if length > 1:
                 hold[axis] = length
         level = min(max((v.level for v in operands), default=0), self.level)
-        key = (name, tag, tuple((v.kind, v.const) if v.const is not None else v.key for v in operands))
+        key = self.number((name, tag, *((v.kind, v.const) if v.const is not None else v.key for v in operands)))
         if key not in self.seen and count > 0:
             self.seen.add(key)
             self.tally.operations.append(Operation(name, axes, math.prod(self.trips[: level + 1]), count, hold, atom))
