@@ -16,7 +16,7 @@ from .hooks import PostImport
 from .inductor import InductorCapture
 from .labels import Scopes
 from .loaders import Loaders
-from .mainthread import MainThread
+from .mainthread import MainThread, end_main_thread
 from .notes import CompileNotes
 from .paths import UserFiles
 from .recorder import Recorder
@@ -66,6 +66,7 @@ class Agent:
         self.result = Result(self.folder)
         self._packer: threading.Thread | None = None
         self._stopping = False
+        self._stopped: set[int] = set()
         self.standing = False
 
     # ------------------------------------------------------------------ arming
@@ -176,8 +177,9 @@ class Agent:
         if recorder is None:
             return
         recorder.mark(kind, key)
-        if self._stopping and threading.current_thread() is threading.main_thread():
-            self._stopping = False
+        if self._stopping and threading.get_ident() not in self._stopped:
+            # Threads that step end here too: one that is inside an operator while the interpreter shuts down aborts it.
+            self._stopped.add(threading.get_ident())
             raise StopProgram(0)
 
     def _mark_step(self, kind: str, key: Any) -> None:
@@ -214,6 +216,13 @@ class Agent:
         if self.spec.then == "stop":
             self._packer.join()
             self._stopping = True
+            in_mark = threading.current_thread() is threading.main_thread() and not self.main_thread.inside
+            end_main_thread(None if in_mark else StopProgram, self._leave_now)
+
+    def _leave_now(self) -> None:
+        """The main thread did not come to the exception that ends it: it is inside one long call."""
+        self.exits.finish("stopped after the window", 0)
+        self.exits.leave(0)
 
     def _pack(self, take: Take, raw: str) -> None:
         try:
@@ -272,7 +281,7 @@ class Agent:
             self.folder.progress("failed", f"the run folder cannot be written: {error}")
             return
         if self.result.windows:
-            self.folder.progress("done", how)
+            self.folder.progress("done", "stopped after the window" if self._stopping else how)
         else:
             self.folder.progress("failed", self._why_nothing(how))
 

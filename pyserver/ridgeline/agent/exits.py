@@ -46,11 +46,13 @@ class Exits:
         self.busy = False
         """True while a result is being written: a SIGTERM then waits for it."""
         self._pending: int | None = None
+        self.leave: Callable[[int], Any] = os._exit
+        """The interpreter's own ``os._exit``."""
 
     def install(self) -> None:
         # Registered first, so it runs after every atexit function of the program's own.
         atexit.register(self.finish, "end of the program")
-        leave = os._exit
+        leave = self.leave = os._exit
 
         def _exit(status: int) -> None:
             self.finish("os._exit", status)

@@ -20,6 +20,8 @@ class MainThread:
     def __init__(self, on_error: Callable[[str, BaseException], None]) -> None:
         self._queue: deque[tuple[Callable[[], None], threading.Event]] = deque()
         self._on_error = on_error
+        self.inside = False
+        """True while a task runs in the main thread: nothing may be raised through the C call around it."""
         self._callback = _CALLBACK(self._drain)
         self._add = ctypes.pythonapi.Py_AddPendingCall
         self._add.argtypes = [_CALLBACK, ctypes.c_void_p]
@@ -31,10 +33,13 @@ class MainThread:
                 function, done = self._queue.popleft()
             except IndexError:
                 break
+            self.inside = True
             try:
                 function()
             except Exception as error:  # noqa: BLE001 - must not surface between two lines of the user's
                 self._on_error("a task in the main thread", error)
+            finally:
+                self.inside = False
             done.set()
         return 0
 
@@ -57,3 +62,19 @@ class MainThread:
         except ValueError:
             return done.wait(60.0)  # it has just begun
         return False
+
+
+def end_main_thread(
+    exception: type[BaseException] | None, otherwise: Callable[[], None], patience_s: float = 30.0
+) -> None:
+    """Raise ``exception`` in the main thread at its next bytecode, so that it cleans up as on ``sys.exit``.
+
+    With ``None`` the caller raises it itself. ``otherwise`` is called from a thread of its own if the process is still
+    there after ``patience_s``: the main thread sits in one long call, or other threads go on.
+    """
+    ident = threading.main_thread().ident
+    if ident is not None and exception is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(exception))
+    timer = threading.Timer(patience_s, otherwise)
+    timer.daemon = True
+    timer.start()
