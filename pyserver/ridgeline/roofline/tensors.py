@@ -65,7 +65,10 @@ def _ints(value: Any) -> tuple[int, ...] | None:
 def arguments_are_its_own(kernel: KernelInput) -> bool:
     """Whether the recorded arguments are those of the Triton kernel itself: a kernel that a CUDA graph replays stands
     under the op that replayed the graph, with that op's arguments."""
-    return kernel.kernel_kwargs is not None or kernel.op_name in (kernel.name, kernel.symbol)
+    if kernel.kernel_kwargs is not None or kernel.num_warps is not None:  # recorded with the launching op alone
+        return True
+    op = kernel.op_name or ""
+    return op in (kernel.name, kernel.symbol) or op.rstrip("0123456789") == f"{kernel.symbol}_"
 
 
 def tensors(kernel: KernelInput) -> list[Tensor]:
