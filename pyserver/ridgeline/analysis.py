@@ -6,7 +6,6 @@ that the language server starts.
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
 from collections.abc import Sequence
@@ -17,17 +16,15 @@ import numpy as np
 
 from ridgeline import index, profile_io
 from ridgeline.assemble.devices import (
-    WindowOf,
     category_rows,
     device_rows,
-    median_us,
-    overhead_pct,
     step_rows,
     window_of,
 )
 from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.operators import memory_table, operator_table, user_ranges
+from ridgeline.assemble.recorded import source_of, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
@@ -35,14 +32,14 @@ from ridgeline.attribution.split import line_rows
 from ridgeline.findings import find, measure_padding
 from ridgeline.findings.context import Context
 from ridgeline.findings.padding import useful
-from ridgeline.profile import CompileEvent, Module, ProfileDocument, QualityWarning, RecordedWith, Source, Totals
+from ridgeline.profile import CompileEvent, Module, ProfileDocument, QualityWarning
 from ridgeline.profile_io import UnreadableError
 from ridgeline.roofline.cache import peaks_for
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.exposure import exposure
 from ridgeline.trace.gaps import idle_by_cause
-from ridgeline.trace.reader import read_trace
-from ridgeline.trace.tables import Call, StepRow, Trace
+from ridgeline.trace.reader import TraceError, read_trace
+from ridgeline.trace.tables import StepRow, Trace
 from ridgeline.trace.work import WorkTable, work_table
 
 TRACE_SUFFIXES = (".json", ".json.gz", ".pt.trace.json", ".pt.trace.json.gz")
@@ -117,7 +114,7 @@ def _traces_at(path: Path) -> list[Path]:
 
 def analyze(recording: Recording) -> ProfileDocument:
     """Read, attribute, group, estimate, find. Each room sees only what those before it left."""
-    trace = read_trace(recording.trace)
+    trace = _read(recording.trace)
     _adopt_steps(trace, recording)
     work = work_table(trace)
     attribution = attribute(
@@ -131,7 +128,9 @@ def analyze(recording: Recording) -> ProfileDocument:
     )
     window = window_of(trace, work)
     rows = build_kernels(trace, work, attribution, step_wall_us=window.wall_us if window.known else None)
-    document = ProfileDocument(source=_source(trace, recording, window), quality=trace.quality)
+    document = ProfileDocument(
+        source=source_of(trace, recording.sidecar, recording.run_dir, window), quality=trace.quality
+    )
     document.kernels = rows.kernels
     specs = device_specs(trace, recording.sidecar, recording.run_dir)
     add_roofline(trace, work, attribution, rows, specs, useful_rows_pct=_useful_rows_pct(recording.sidecar))
@@ -157,7 +156,7 @@ def analyze(recording: Recording) -> ProfileDocument:
     document.steps = step_rows(trace, work)
     document.modules = _modules(attribution, rows, work)
     document.compile_events = _compile_events(recording.sidecar)
-    document.totals = _totals(trace, work, window, recording.sidecar)
+    document.totals = totals_of(trace, work, window, recording.sidecar)
     if document.devices and not work.on_cpu:
         document.idle, _ = idle_by_cause(
             trace, document.devices[0].id, (window.start, window.end), sidecar=recording.sidecar
@@ -176,6 +175,20 @@ def analyze(recording: Recording) -> ProfileDocument:
     document.findings = find(context)
     document.files = file_rows(document, recording.sidecar)
     return document
+
+
+def _read(path: Path) -> Trace:
+    try:
+        trace = read_trace(path)
+    except TraceError as error:
+        raise UnreadableError(str(error)) from error
+    tables = (trace.device_events, trace.calls, trace.ops, trace.ranges, trace.frames)
+    recorded = any(table is not None and len(table.start) for table in tables)
+    if not recorded and (trace.memory is None or not len(trace.memory.time)):
+        raise UnreadableError(
+            f"{path} holds no events of torch.profiler: nothing was recorded, or it is another tool's file"
+        )
+    return trace
 
 
 def _adopt_steps(trace: Trace, recording: Recording) -> None:
@@ -200,81 +213,6 @@ def _adopt_steps(trace: Trace, recording: Recording) -> None:
                 f"--select-steps {first}:{last}: the trace has {len(trace.steps)} steps; choose within 0:{len(trace.steps)}"
             )
         trace.steps = trace.steps[first:last]
-
-
-def _source(trace: Trace, recording: Recording, window: WindowOf) -> Source:
-    sidecar, metadata = recording.sidecar, trace.metadata
-    own = next((w for w in sidecar.windows if w.trace == recording.trace.name), None) if sidecar else None
-    source = Source(
-        kind="run" if recording.run_dir else "trace",
-        path=(sidecar.main if sidecar and sidecar.main else None) or str(recording.trace),
-        created=_created(trace, recording),
-        argv=sidecar.argv if sidecar else None,
-        exit_status=sidecar.exit_status if sidecar else None,
-        torch=sidecar.torch if sidecar else _text(metadata.get("pytorch_version")),
-        python=sidecar.python if sidecar else None,
-        ranks=recording.ranks or ([sidecar.rank] if sidecar and sidecar.rank is not None else _ranks(metadata)),
-        recorded_with=RecordedWith(
-            stacks=own.stacks if own else _flag(metadata, "with_stack"),
-            shapes=own.shapes if own else _flag(metadata, "record_shapes"),
-            memory=own.memory if own else _flag(metadata, "profile_memory"),
-        ),
-        steps=window.steps,
-        profiler_overhead_pct=overhead_pct(sidecar),
-    )
-    return source
-
-
-def _created(trace: Trace, recording: Recording) -> str | None:
-    if trace.base_ns is not None:
-        seconds = (trace.base_ns + trace.origin_ns) / 1e9
-        try:
-            return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
-        except (OverflowError, ValueError, OSError):
-            return None
-    return None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _flag(metadata: dict[str, object], name: str) -> bool | None:
-    """``with_stack: 1`` in a Kineto trace; an absent key means off in a trace that has Kineto's other keys."""
-    if name in metadata:
-        return bool(metadata[name])
-    return False if "schemaVersion" in metadata else None
-
-
-def _ranks(metadata: dict[str, object]) -> list[int] | None:
-    info = metadata.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else None
-    return [rank] if isinstance(rank, int) else None
-
-
-def _totals(trace: Trace, work: WorkTable, window: WindowOf, sidecar: Sidecar | None) -> Totals:
-    waits = np.isin(trace.calls.kind, [int(Call.SYNC)])
-    totals = Totals(
-        wall_us=window.wall_us,
-        self_cpu_us=float(trace.ops.self_dur.sum()) if len(trace.ops.start) else None,
-        host_wait_us=float(trace.calls.dur[waits].sum()) if len(trace.calls.start) else None,
-        self_device_us=float(work.time.sum()) if len(work.start) else None,
-    )
-    if sidecar is not None:
-        totals.compile_us = sum(c.end_ns - c.start_ns for c in sidecar.compiles) / 1000 if sidecar.compiles else None
-        totals.warmup_us = _warmup_us(sidecar)
-        totals.plain_step_us = median_us(sidecar.plain_steps_ns)
-        totals.profiled_step_us = median_us(sidecar.profiled_steps_ns)
-    return totals
-
-
-def _warmup_us(sidecar: Sidecar) -> float | None:
-    """From torch's import to the window, less compilation."""
-    if not sidecar.windows or sidecar.imported_torch_ns is None:
-        return None
-    opened = sidecar.windows[0].start_ns
-    compiled = sum(min(c.end_ns, opened) - c.start_ns for c in sidecar.compiles if c.start_ns < opened)
-    return max(0.0, (opened - sidecar.imported_torch_ns - compiled) / 1000)
 
 
 def _modules(attribution: Attribution, rows: KernelRows, work: WorkTable) -> list[Module]:

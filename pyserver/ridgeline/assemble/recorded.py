@@ -1,0 +1,111 @@
+"""What was recorded, how, and the sums over the whole window."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+
+from ridgeline.assemble.devices import WindowOf, median_us, overhead_pct
+from ridgeline.profile import RecordedWith, Source, Totals
+from ridgeline.sidecar import Sidecar
+from ridgeline.trace.tables import Call, Trace
+from ridgeline.trace.work import WorkTable
+
+
+def source_of(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None, window: WindowOf) -> Source:
+    """What was recorded, of what, and how."""
+    path, metadata = Path(trace.path), trace.metadata
+    own = next((w for w in sidecar.windows if w.trace == path.name), None) if sidecar else None
+    return Source(
+        kind="run" if run_dir else "trace",
+        path=(sidecar.main if sidecar and sidecar.main else None) or str(path),
+        created=_created(trace),
+        argv=sidecar.argv if sidecar else None,
+        exit_status=sidecar.exit_status if sidecar else None,
+        torch=sidecar.torch if sidecar else _text(metadata.get("pytorch_version")),
+        python=sidecar.python if sidecar else None,
+        ranks=([sidecar.rank] if sidecar and sidecar.rank is not None else _ranks(metadata)),
+        recorded_with=RecordedWith(
+            stacks=own.stacks if own else _flag(metadata, "with_stack"),
+            shapes=own.shapes if own else _flag(metadata, "record_shapes"),
+            memory=own.memory if own else _flag(metadata, "profile_memory"),
+        ),
+        steps=window.steps,
+        profiler_overhead_pct=overhead_pct(sidecar),
+        revision=_revision(Path(sidecar.main)) if sidecar and sidecar.main and run_dir else None,
+    )
+
+
+def _revision(file: Path) -> str | None:
+    """The commit that the program's working tree is at, read from git's own files; None outside a repository."""
+    for folder in file.parents:
+        git = folder / ".git"
+        if not git.is_dir():
+            continue
+        try:
+            head = (git / "HEAD").read_text(encoding="ascii").strip()
+            if not head.startswith("ref: "):
+                return head[:12] or None
+            reference = head.removeprefix("ref: ")
+            loose = git / reference
+            if loose.is_file():
+                return loose.read_text(encoding="ascii").strip()[:12]
+            packed = (git / "packed-refs").read_text(encoding="ascii").splitlines()
+            return next((line[:12] for line in packed if line.endswith(f" {reference}")), None)
+        except (OSError, UnicodeDecodeError):
+            return None
+    return None
+
+
+def _created(trace: Trace) -> str | None:
+    if trace.base_ns is not None:
+        seconds = (trace.base_ns + trace.origin_ns) / 1e9
+        try:
+            return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
+        except (OverflowError, ValueError, OSError):
+            return None
+    return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _flag(metadata: dict[str, object], name: str) -> bool | None:
+    """``with_stack: 1`` in a Kineto trace; an absent key means off in a trace that has Kineto's other keys."""
+    if name in metadata:
+        return bool(metadata[name])
+    return False if "schemaVersion" in metadata else None
+
+
+def _ranks(metadata: dict[str, object]) -> list[int] | None:
+    info = metadata.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else None
+    return [rank] if isinstance(rank, int) else None
+
+
+def totals_of(trace: Trace, work: WorkTable, window: WindowOf, sidecar: Sidecar | None) -> Totals:
+    waits = np.isin(trace.calls.kind, [int(Call.SYNC)])
+    totals = Totals(
+        wall_us=window.wall_us,
+        self_cpu_us=float(trace.ops.self_dur.sum()) if len(trace.ops.start) else None,
+        host_wait_us=float(trace.calls.dur[waits].sum()) if len(trace.calls.start) else None,
+        self_device_us=float(work.time.sum()) if len(work.start) else None,
+    )
+    if sidecar is not None:
+        totals.compile_us = sum(c.end_ns - c.start_ns for c in sidecar.compiles) / 1000 if sidecar.compiles else None
+        totals.warmup_us = _warmup_us(sidecar)
+        totals.plain_step_us = median_us(sidecar.plain_steps_ns)
+        totals.profiled_step_us = median_us(sidecar.profiled_steps_ns)
+    return totals
+
+
+def _warmup_us(sidecar: Sidecar) -> float | None:
+    """From torch's import to the window, less compilation."""
+    if not sidecar.windows or sidecar.imported_torch_ns is None:
+        return None
+    opened = sidecar.windows[0].start_ns
+    compiled = sum(min(c.end_ns, opened) - c.start_ns for c in sidecar.compiles if c.start_ns < opened)
+    return max(0.0, (opened - sidecar.imported_torch_ns - compiled) / 1000)
