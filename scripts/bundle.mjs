@@ -37,3 +37,5 @@ pip(root);
 rmSync(join(libs, "bin"), { recursive: true, force: true });
 rmSync(join(libs, "ridgeline-0.1.0.dist-info", "direct_url.json"), { force: true });
 for (const file of ["boot.py", "requirements-analysis.txt"]) cpSync(join(server, file), join(bundled, file));
+// The pages of the findings, where the server looks for them: `docs/findings/…` above the package.
+cpSync(join(root, "docs", "findings"), join(bundled, "docs", "findings"), { recursive: true });

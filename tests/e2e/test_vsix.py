@@ -94,6 +94,15 @@ def test_the_server_answers_although_the_user_has_broken_packages(unpacked: Path
     assert b"ridgeline.server.profile" in done.stdout
 
 
+def test_the_server_finds_the_page_of_every_finding(unpacked: Path) -> None:
+    pages = sorted(page.name for page in (ROOT / "docs" / "findings").glob("*.md"))
+    code = (
+        "from ridgeline.lsp.diagnostics import page_of; "
+        f"print(sum(page_of('docs/findings/' + name) is not None for name in {pages!r}))"
+    )
+    assert int(isolated(unpacked / "bundled" / "libs", code)) == len(pages) > 20
+
+
 def test_the_package_is_small_and_clean(unpacked: Path) -> None:
     assert VSIX.stat().st_size < MAX_BYTES
     with zipfile.ZipFile(VSIX) as archive:

@@ -182,7 +182,7 @@ def document(model: Path, module: Path, scale: float, extra: int) -> p.ProfileDo
                 saving_bound_us=2_300.0 * scale,
                 step_gain_pct=7.6,
                 evidence={"calls_per_step": 1},
-                doc="hidden-sync",
+                doc="docs/findings/hidden-sync.md",
             ),
             p.Finding(
                 code="autotune-candidate",
@@ -195,7 +195,7 @@ def document(model: Path, module: Path, scale: float, extra: int) -> p.ProfileDo
                 saving_us=680.0 * scale,
                 step_gain_pct=2.7,
                 evidence={"kernel": kernels[1].id},
-                doc="autotune-candidate",
+                doc="docs/findings/autotune-candidate.md",
             ),
         ],
     )

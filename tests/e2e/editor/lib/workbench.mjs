@@ -109,12 +109,11 @@ export class Workbench {
 
   /** The text of the line that a lens stands above, by its place on the screen. */
   async lineBelow(lens) {
-    const box = await lens.first().boundingBox();
+    const y = async (locator) => (await locator.boundingBox().catch(() => null))?.y;
+    const above = await y(lens.first());
     const lines = await this.page.locator(".editor-instance .view-line").all();
-    const boxes = await Promise.all(
-      lines.map(async (line) => ({ box: await line.boundingBox(), text: await line.innerText() })),
-    );
-    const below = boxes.filter((line) => line.box && line.box.y > box.y).sort((a, b) => a.box.y - b.box.y);
+    const placed = await Promise.all(lines.map(async (line) => ({ y: await y(line), text: await line.innerText() })));
+    const below = placed.filter((line) => line.y > above).sort((a, b) => a.y - b.y);
     return plain(below[0]?.text ?? "");
   }
 

@@ -131,7 +131,7 @@ session(
       await isOver(window);
       await window.lens("/step").first().waitFor();
       assert.match(await window.output(), /eager_training\.py/);
-      await window.command("Ridgeline: Show Hot Kernels, Lines and Findings");
+      await window.command("Ridgeline: Show Hot Spots");
       assert.match((await window.tree()).join("\n"), /aten::|mm/);
       await window.screenshot("eager");
       await window.command("View: Show Explorer");
