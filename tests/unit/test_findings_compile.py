@@ -122,3 +122,23 @@ def test_complex_types_run_as_fallback() -> None:
 )
 def test_fallbacks_that_cost_something_and_library_calls(name: str, dur: float, expected: int) -> None:
     assert len(_by_code(_find([], _generated(name, "float", dur)), "fallback-kernel")) == expected
+
+
+def test_the_guards_own_line_and_the_limit() -> None:
+    reason = "3/0: n['a'] == 0      # return x * n  # f.py:19 in h\nUser stack trace:\n  File \"f.py\", line 19, in h\n    return"
+    events = [
+        CompileEvent(kind="recompile", reason=reason, file="f.py", line=18),
+        CompileEvent(kind="fallback", reason="torch._dynamo hit config.recompile_limit (8)", file="f.py", line=30),
+    ]
+    findings = _find(events)
+    (finding,) = _by_code(findings, "recompile")
+    assert (finding.line, finding.severity) == (19, "information")
+    assert "n['a'] == 0." in finding.message
+    assert "runs uncompiled" in finding.message
+    assert not _by_code(findings, "fallback-kernel")
+
+
+def test_the_preamble_of_a_break_is_left_out() -> None:
+    reason = "Encountered graph break when attempting to trace CALL: a function call:\n\nUnsupported Tensor.item() call\n  Explanation"
+    (finding,) = _by_code(_find([CompileEvent(kind="break", reason=reason, file="f.py", line=6)]), "graph-break")
+    assert finding.message.startswith("The compiled function is cut in two: Unsupported Tensor.item() call.")
