@@ -65,7 +65,7 @@ def rule(facts: Facts) -> list[Candidate]:
         if any(sign in event.reason for sign in LIMIT_SIGNS) and event.kind != "recompile":
             given_up.append(event)
         elif event.kind in KINDS:
-            groups[event.kind, *_place(facts, event)].append(event)
+            groups[(event.kind, *_place(facts, event))].append(event)
     found = [
         _candidate(facts, KINDS[kind], file, line, events, limit=bool(given_up))
         for (kind, file, line), events in groups.items()
