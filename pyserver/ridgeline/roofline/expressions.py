@@ -32,6 +32,7 @@ COMPARE: dict[type, Callable[[Any, Any], bool]] = {
     ast.NotEq: operator.ne,
 }
 LARGEST = 1 << 62
+LONGEST_BITS = 128
 FAR = 1 << 20
 """Stands for a stride that is only known at run time."""
 NEUTRAL = {(ast.Add, 0), (ast.Sub, 0), (ast.Mult, 1), (ast.Div, 1)}
@@ -149,6 +150,8 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
     left, right = evaluate(walker, node.left), evaluate(walker, node.right)
     kind = type(node.op)
     if isinstance(left.const, (int, float)) and isinstance(right.const, (int, float)) and kind in FOLD:
+        if any(isinstance(c, int) and c.bit_length() > LONGEST_BITS for c in (left.const, right.const)):
+            return Value()  # no size of a kernel; products of such numbers only grow
         try:
             result = FOLD[kind](left.const, right.const)
         except (ZeroDivisionError, TypeError, ValueError, OverflowError):

@@ -82,7 +82,8 @@ def parse_kernel(text: str, name: str | None = None) -> KernelSource | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    jitted = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and _is_jit(n)]
+    jitted = [n for n in tree.body if isinstance(n, ast.FunctionDef) and _is_jit(n)]
+    jitted = jitted or [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and _is_jit(n)]
     if not jitted:
         return None
     heuristics = [n for n in jitted if _heuristic(n) is not None]
@@ -116,12 +117,18 @@ def _as_dict(value: Any) -> dict[Any, Any]:
 
 
 def _is_jit(function: ast.FunctionDef) -> bool:
-    return any(ast.unparse(d).split("(")[0].endswith("jit") for d in function.decorator_list)
+    called = (d.func if isinstance(d, ast.Call) else d for d in function.decorator_list)
+    return any((d.attr if isinstance(d, ast.Attribute) else getattr(d, "id", "")) == "jit" for d in called)
 
 
 def _heuristic(function: ast.FunctionDef) -> ast.Call | None:
     for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).startswith("triton_heuristics."):
+        function_called = decorator.func if isinstance(decorator, ast.Call) else None
+        if (
+            isinstance(function_called, ast.Attribute)
+            and getattr(function_called.value, "id", "") == "triton_heuristics"
+        ):
+            assert isinstance(decorator, ast.Call)
             return decorator
     return None
 

@@ -1,0 +1,389 @@
+"""Models of single kinds of kernels, the verdict and its sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from roofline_kernels import H200, inductor_file, launch, op, pointwise
+
+from ridgeline.roofline import KernelInput, attention, conv, estimate, foreach, gemm
+from ridgeline.roofline.architecture import HOPPER, blocks_per_sm, waves
+from ridgeline.roofline.autotune import candidate
+from ridgeline.roofline.source import parse_kernel
+from ridgeline.roofline.symbolic import Access, Atom, Bound, union_elements
+from ridgeline.roofline.triton_model import analyse
+from ridgeline.roofline.user_kernels import user_kernel_text
+from ridgeline.roofline.verdict import classify, margin
+
+BF16 = "c10::BFloat16"
+
+
+@pytest.mark.parametrize(
+    ("memory", "compute", "verdict", "points"),
+    [
+        (70, 20, "memory", 10),
+        (59, 58, "latency", 1),
+        (65, 66, "compute", 1),
+        (60, 60, "memory", 0),
+        (10, 90, "compute", 30),
+        (5, 3, "latency", 55),
+    ],
+)
+def test_sixty_percent_decides(memory: float, compute: float, verdict: str, points: float) -> None:
+    assert classify(memory, compute) == verdict
+    assert margin(memory, compute) == points
+
+
+def activation(function: str, us: float, elements: int = 1 << 24) -> KernelInput:
+    body = f"x0 = xindex\ntmp0 = tl.load(in_ptr0 + (x0), None).to(tl.float32)\n{function}\ntl.store(out_ptr0 + (x0), tmp9, None)"
+    text = pointwise("triton_poi_fused_act_0", {"in_ptr0": "*bf16", "out_ptr0": "*bf16"}, elements, body)
+    return launch(text, "triton_poi_fused_act_0", elements // 1024, us=us, registers=20)
+
+
+def test_erf_fills_the_issue_slots() -> None:
+    gelu = activation(
+        "tmp1 = tmp0 * 0.7071\ntmp2 = libdevice.erf(tmp1)\ntmp3 = tmp2 + 1.0\ntmp4 = libdevice.erf(tmp3)\ntmp9 = tmp4 * tmp0",
+        38.0,
+    )
+    found = estimate(gelu, H200)
+    assert found.bound == "compute"
+    assert found.resource == "issue"
+    assert found.reason is not None
+    assert "erf (about 26 instructions)" in found.reason
+    assert "changes numerics: measure" in found.reason
+
+
+def test_a_copy_is_bound_by_memory_and_the_same_expression_costs_once() -> None:
+    once = analyse(activation("tmp9 = libdevice.exp(tmp0)", 20.0))
+    twice = analyse(activation("tmp1 = libdevice.exp(tmp0)\ntmp2 = libdevice.exp(tmp0)\ntmp9 = tmp1 + tmp2", 20.0))
+    assert once is not None
+    assert twice is not None
+    assert twice.warp.special == once.warp.special == 8  # elements a thread
+    copy = estimate(activation("tmp9 = tmp0", 17.5, 1 << 24), H200)
+    assert copy.compute_pct is not None
+    assert copy.compute_pct < 30
+
+
+def test_a_value_that_does_not_vary_in_a_loop_is_computed_before_it() -> None:
+    def body(inside: str) -> str:
+        return f"""xnumel = 4096
+r0_numel = 65536
+xoffset = tl.program_id(0) * XBLOCK
+xindex = xoffset + tl.arange(0, XBLOCK)[:, None]
+r0_base = tl.arange(0, R0_BLOCK)[None, :]
+x0 = xindex
+tmp0 = tl.load(in_ptr0 + (x0), None)
+for r0_offset in tl.range(0, r0_numel, R0_BLOCK):
+    r0_index = r0_offset + r0_base
+    r0_1 = r0_index
+    tmp1 = tl.load(in_ptr1 + (r0_1 + 65536*x0), None)
+    {inside}
+    tl.store(out_ptr0 + (r0_1 + 65536*x0), tmp3, None)
+"""
+
+    arguments = {
+        "in_ptr0": "*fp32",
+        "in_ptr1": "*fp32",
+        "out_ptr0": "*fp32",
+        "xnumel": "i32",
+        "r0_numel": "i32",
+        "XBLOCK": "constexpr",
+        "R0_BLOCK": "constexpr",
+    }
+    counts = []
+    for inside in (
+        "tmp2 = libdevice.log(tmp0)\n    tmp3 = tmp1 - tmp2",
+        "tmp2 = libdevice.log(tmp1)\n    tmp3 = tmp0 - tmp2",
+    ):
+        text = inductor_file("k", arguments, body(inside), "reduction")
+        analysis = analyse(launch(text, "k", 4096, "XBLOCK=1,R0_BLOCK=2048", 8))
+        assert analysis is not None
+        counts.append(analysis.warp.special)
+    assert counts == [1, 8 * 32]  # once a thread; eight elements a thread, 32 trips
+
+
+def test_neighbours_that_share_a_statistic_load_it_once() -> None:
+    body = "x0 = xindex\nx1 = xindex // 4096\ntmp0 = tl.load(in_ptr0 + (x0), None)\ntmp1 = tl.load(in_ptr1 + (x1), None)\ntmp2 = libdevice.rsqrt(tmp1)\ntmp3 = tmp0 * tmp2\ntl.store(out_ptr0 + (x0), tmp3, None)"
+    text = pointwise("k", {"in_ptr0": "*bf16", "in_ptr1": "*fp32", "out_ptr0": "*bf16"}, 1 << 22, body)
+    analysis = analyse(launch(text, "k", 4096))
+    assert analysis is not None
+    assert analysis.warp.special == 1
+
+
+def test_latency_has_a_cause() -> None:
+    small = estimate(replace(activation("tmp9 = tmp0", 6.0, 1 << 16), grid=(40, 1, 1)), H200)
+    assert (small.bound, small.cause) == ("latency", "too_small")
+    assert small.reason is not None
+    assert "wave" in small.reason
+    starved = replace(activation("tmp9 = tmp0", 60.0), registers=255, block=(256, 1, 1), num_warps=8)
+    found = estimate(starved, H200)
+    assert (found.bound, found.cause) == ("latency", "low_occupancy")
+    tail = replace(activation("tmp9 = tmp0", 60.0, 132 * 16 * 1024 + 1024), grid=(132 * 16 + 1, 1, 1), registers=32)
+    assert estimate(tail, H200).cause == "tail"
+
+
+def test_occupancy_limits() -> None:
+    kernel = KernelInput(
+        name="k",
+        symbol="k",
+        category="gemm",
+        duration_us=1,
+        count=1,
+        grid=(132, 1, 1),
+        block=(384, 1, 1),
+        registers=168,
+        shared_memory=200_000,
+    )
+    assert blocks_per_sm(kernel, HOPPER) == 1
+    assert waves(kernel, H200) == 1.0
+    light = replace(kernel, registers=32, shared_memory=0, block=(128, 1, 1), grid=(132 * 16, 1, 1))
+    assert blocks_per_sm(light, HOPPER) == 16
+    assert waves(light, H200) == 1.0
+
+
+def test_a_transposed_factor_and_leading_dimensions() -> None:
+    linear = gemm.product(op("aten::linear", [[4, 7, 32], [64, 32], [64]], ["float"] * 3, 5.0))
+    assert linear is not None
+    assert (linear.batch, linear.m, linear.n, linear.k) == (1, 28, 64, 32)
+    addmm = gemm.product(op("aten::addmm", [[64], [28, 32], [32, 64], [], []], ["float"] * 3 + ["Scalar"] * 2, 5.0))
+    assert addmm is not None
+    assert addmm.flops == linear.flops
+    broken = gemm.product(op("aten::mm", [[28, 32], [31, 64]], ["float"] * 2, 5.0))
+    assert broken is None
+
+
+def test_narrow_tiles_are_bound_by_shared_memory() -> None:
+    tile = gemm.tile_of("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NTT")
+    assert tile == (320, 128, 64)
+    assert gemm.shared_per_tensor("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NTT", tile) > 1  # n = 64
+    wide = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
+    assert gemm.shared_per_tensor(wide, gemm.tile_of(wide)) < 0.8
+
+
+def test_attention_layouts_and_masks() -> None:
+    types = [BF16] * 3
+    heads_second = attention.attention(
+        op(
+            "aten::_scaled_dot_product_flash_attention",
+            [[2, 8, 128, 64]] * 3,
+            types,
+            50.0,
+            concrete_inputs=["", "", "", "0.", "False", "False"],
+        )
+    )
+    heads_third = attention.attention(
+        op(
+            "aten::_flash_attention_forward",
+            [[2, 128, 8, 64]] * 3,
+            types,
+            50.0,
+            concrete_inputs=["", "", "", "", "", "128", "128", "0.", "False", "False"],
+        )
+    )
+    causal = attention.attention(
+        op(
+            "aten::_flash_attention_forward",
+            [[2, 128, 8, 64]] * 3,
+            types,
+            50.0,
+            concrete_inputs=["", "", "", "", "", "128", "128", "0.", "True", "False"],
+        )
+    )
+    assert heads_second is not None
+    assert heads_third is not None
+    assert causal is not None
+    full = 4 * 2 * 8 * 128 * 128 * 64
+    assert heads_second.flops == heads_third.flops == full
+    assert causal.flops == full / 2
+    backward = attention.attention(
+        op("aten::_scaled_dot_product_flash_attention_backward", [[2, 8, 128, 64]] * 5, [BF16] * 5, 50.0)
+    )
+    assert backward is not None
+    assert backward.flops == 2.5 * full
+    grouped = attention.attention(
+        op("aten::_cudnn_attention_forward", [[2, 8, 128, 64], [2, 2, 128, 64], [2, 2, 128, 64]], types, 50.0)
+    )
+    assert grouped is not None
+    assert grouped.read == (2 * 8 * 128 * 64 + 2 * 2 * 128 * 128) * 2
+
+
+def test_attention_of_generations_that_were_not_measured_is_unknown() -> None:
+    found = estimate(
+        op(
+            "aten::_efficient_attention_forward",
+            [[8, 512, 16, 64]] * 3,
+            [BF16] * 3,
+            300.0,
+            "fmha_cutlassF_bf16_aligned_64x64_rf_sm80",
+            grid=(8, 16, 8),
+            block=(128, 1, 1),
+        ),
+        H200,
+    )
+    assert found.bound == "unknown"
+    assert found.flops == 4 * 8 * 16 * 512 * 512 * 64
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_convolution_gradients_do_the_forwards_work(transposed: bool) -> None:
+    forward = conv.convolution(
+        op(
+            "aten::cudnn_convolution",
+            [[8, 16, 32, 32], [32, 16, 3, 3]],
+            [BF16, BF16],
+            20.0,
+            concrete_inputs=["", "", "[1, 1]", "[2, 2]", "[1, 1]", "1", "False", "False", "True"],
+        )
+    )
+    assert forward is not None
+    assert forward.output_shape == (8, 32, 16, 16)
+    assert forward.flops == 2 * 8 * 16 * 16 * 32 * 16 * 9
+    backward = conv.convolution(
+        op("aten::convolution_backward", [[8, 32, 16, 16], [8, 16, 32, 32], [32, 16, 3, 3]], [BF16] * 3, 20.0)
+    )
+    assert backward is not None
+    assert backward.flops == forward.flops
+
+
+def test_foreach_lists() -> None:
+    symbol = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::BinaryOpListAlphaFunctor<float, 2, 2, 0>, std::plus<float>, float>"
+    lists = [[[1024, 1024], [1024]], [[1024, 1024], [1024]]]
+    work = foreach.demand(op("aten::_foreach_add_", lists, ["TensorList", "TensorList"], 10.0, symbol, grid=(17, 1, 1)))
+    assert work is not None
+    assert work.read == 2 * (1024 * 1024 + 1024) * 4
+    assert work.write == (1024 * 1024 + 1024) * 4
+    copy = symbol.replace("BinaryOpListAlphaFunctor<float, 2, 2, 0>", "CopyFunctor<float, c10::BFloat16, 2, 1, 1>")
+    narrow = foreach.demand(
+        op("aten::_foreach_copy_", lists, ["TensorList", "TensorList"], 10.0, copy, grid=(17, 1, 1))
+    )
+    assert narrow is not None
+    assert narrow.write == 2 * (narrow.read or 0)
+
+
+def test_the_arguments_of_a_replayed_graph_are_nobodys() -> None:
+    kernel = activation("tmp9 = tmp0", 30.0)
+    replayed = replace(
+        kernel,
+        kernel_kwargs=None,
+        num_warps=None,
+        op_name="CompiledFunction",
+        input_dims=[[8], [8]],
+        input_types=[BF16, BF16],
+    )
+    assert estimate(replayed, H200).bytes == estimate(kernel, H200).bytes
+    product = op(
+        "CompiledFunction", [[64, 64], [64, 64]], [BF16, BF16], 30.0, "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
+    )
+    assert estimate(product, H200).bound == "unknown"
+
+
+def test_candidates_are_reductions_and_divided_indices() -> None:
+    plain = activation("tmp9 = libdevice.erf(tmp0)", 40.0)
+    divided = pointwise(
+        "triton_poi_fused_clone_0",
+        {"in_ptr0": "*bf16", "out_ptr0": "*bf16"},
+        1 << 22,
+        "x0 = xindex % 64\nx1 = xindex // 64\ntmp0 = tl.load(in_ptr0 + (x1 + 65536*x0), None)\ntl.store(out_ptr0 + (xindex), tmp0, None)",
+    )
+    for kernel, expected in ((plain, False), (launch(divided, "triton_poi_fused_clone_0", 4096, us=12.0), True)):
+        analysis = analyse(kernel)
+        assert analysis is not None
+        assert candidate(kernel, analysis, "latency") is expected
+        assert candidate(kernel, analysis, "memory") is False
+        assert candidate(replace(kernel, duration_us=2.0), analysis, "latency") is False
+        assert candidate(replace(kernel, best_config={"found_by_coordesc": True}), analysis, "latency") is False
+
+
+USER = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def softmax_kernel(out_ptr, in_ptr, stride, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    mask = offs < cols
+    x = tl.load(in_ptr + row * stride + offs, mask=mask, other=-float("inf"))
+    x = x - tl.max(x, axis=0)
+    num = tl.exp(x)
+    tl.store(out_ptr + row * stride + offs, num / tl.sum(num, axis=0), mask=mask)
+
+@triton.jit
+def count_kernel(i_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr + tl.load(i_ptr + offset), 1)
+"""
+
+
+def test_a_users_kernel_without_sizes_is_a_marked_guess_or_unknown() -> None:
+    assert user_kernel_text("softmax_kernel", ["x = 1", USER]) == USER
+    assert user_kernel_text("other", [USER]) is None
+    streaming = KernelInput(
+        name="softmax_kernel",
+        symbol="softmax_kernel",
+        category="user_triton",
+        duration_us=65.0,
+        count=1,
+        grid=(8192, 1, 1),
+        block=(128, 1, 1),
+        kernel_source=USER,
+    )
+    guess = estimate(streaming, H200)
+    assert guess.bound == "memory"
+    assert guess.borderline
+    assert guess.confidence is not None
+    assert guess.confidence <= 0.5
+    assert any("guess" in note for note in guess.notes)
+    atomic = replace(streaming, name="count_kernel", symbol="count_kernel", duration_us=360.0)
+    assert estimate(atomic, H200).bound == "unknown"
+    assert estimate(replace(streaming, kernel_source=None), H200).bound == "unknown"
+
+
+def test_hostile_text_is_only_parsed() -> None:
+    assert parse_kernel("raise SystemExit") is None
+    assert parse_kernel("def broken(") is None
+    assert parse_kernel("(" * 5000 + ")" * 5000) is None
+    trap = "import os\n@triton.jit\ndef k(in_ptr0, x: tl.constexpr):\n    y = __import__('os').system('touch /tmp/never')\n    z = 10 ** 10 ** 10\n    tl.load(in_ptr0 + y)\n"
+    found = estimate(launch(trap, "k", 4, us=20.0), H200)
+    assert found.bound in ("unknown", "latency")
+
+
+def test_constants_that_explode_are_left_alone() -> None:
+    squares = "\n".join(["z = 3"] + ["z = z * z"] * 500)
+    text = pointwise("k", {"in_ptr0": "*fp32"}, 1024, f"{squares}\ntl.load(in_ptr0 + (xindex), None)")
+    assert analyse(launch(text, "k", 1)) is not None
+
+
+def test_a_long_kernel_is_walked_in_time() -> None:
+    steps = "\n".join(f"tmp{i + 1} = tmp{i} * tmp{i} + tmp{max(0, i - 1)}" for i in range(2000))
+    body = f"x0 = xindex\ntmp0 = tl.load(in_ptr0 + (x0), None)\n{steps}\ntl.store(out_ptr0 + (x0), tmp2000, None)"
+    text = pointwise("k", {"in_ptr0": "*fp32", "out_ptr0": "*fp32"}, 1 << 20, body)
+    analysis = analyse(launch(text, "k", 1024))
+    assert analysis is not None
+    assert analysis.warp.flops == pytest.approx(1024 * 4000, rel=0.51)
+
+
+def test_addresses() -> None:
+    x, y = Atom("x", 100, frozenset("x"), {"x": 1}), Atom("y", 10, frozenset("y"), {"y": 1})
+    base = Access(pointer="p", size=4, axes=frozenset("xy"), terms={x: 1, y: 100}, offset=0, trips=1, store=False)
+    assert base.distinct() == 1000
+    assert (
+        Access(pointer="p", size=4, axes=frozenset("xy"), terms={x: 1, y: 1}, offset=0, trips=1, store=False).distinct()
+        == 109
+    )
+    masked = Access(
+        pointer="p",
+        size=4,
+        axes=frozenset("xy"),
+        terms={x: 1, y: 100},
+        offset=0,
+        trips=1,
+        store=False,
+        bounds=(Bound(((x, 1),), 0, 30), Bound(((x, 1),), 10, 100)),
+    )
+    assert masked.distinct() == 200
+    assert union_elements([base, base]) == 1000
+    shifted = Access(pointer="p", size=4, axes=frozenset("xy"), terms={x: 1, y: 300}, offset=100, trips=1, store=False)
+    unshifted = Access(pointer="p", size=4, axes=frozenset("xy"), terms={x: 1, y: 300}, offset=0, trips=1, store=False)
+    assert union_elements([shifted, unshifted]) == 2000
