@@ -171,7 +171,8 @@ def test_death_of_the_server_ends_the_run_within_three_seconds(
 
 
 def test_death_of_the_supervisor_itself_ends_the_program(runs: Starter) -> None:
-    running = runs.start("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
+    # It writes nothing once the supervisor is dead: a broken pipe must not be what ends it.
+    running = runs.start("import os, time\nos.write(1, b'up')\ntime.sleep(600)\n")
     running.until("output")
     running.process.kill()
     assert wait_for(lambda: not running.left(), 3)

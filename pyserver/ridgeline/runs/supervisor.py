@@ -35,6 +35,7 @@ _END_S = 15.0
 """What the interpreter gets to shut down when the program has ended by itself; it may unload gigabytes of libraries."""
 _REAP_S = 2.0
 """What a killed program may take to be gone; one that hangs in a driver takes longer, and is left to the kernel."""
+_DRAIN_S = 2.0
 _SAVE_S, _SAVE_MORE_S, _SAVE_LIMIT_S = 5.0, 2.0, 90.0
 """After an interruption: what the agent gets to save, by how much saving in progress extends it, and to what limit."""
 _LOG_LIMIT = 32 << 20
@@ -68,7 +69,8 @@ class Supervisor:
     _captured_at: float | None = None
     _ended_at: float | None = None
     _cancelled_at: float = 0.0
-    _tree_gone: bool = False
+    _gone_at: float | None = None
+    """When the last process of the program's tree was gone."""
     _stopped: bool = False
     """We ended the program as asked, its result being there: that is no failure of its own."""
     _shows_something: bool = True
@@ -230,13 +232,17 @@ class Supervisor:
         elif self.program is not None and self.program.returncode is None:
             os.kill(self.program.pid, number)  # Our own child and not reaped: the pid is its own.
 
+    @property
+    def _tree_gone(self) -> bool:
+        return self._gone_at is not None
+
     def _ending(self) -> bool:
         """The program is on its way out by itself: the agent has said its last word."""
         return self._ended_at is None and self.last is not None and self.last.phase == "done"
 
     def _sweep(self) -> None:
         left = processes.sweep(without=self.analysis.pids, reap=self._reaper.collect)
-        self._tree_gone = True
+        self._gone_at = time.monotonic()
         assert self.program is not None
         deadline = time.monotonic() + _REAP_S
         while self.program.returncode is None and time.monotonic() < deadline:
@@ -264,7 +270,7 @@ class Supervisor:
                 self.folder.note(f"left behind: {processes.commands(rest)}")
                 self.ladder = processes.Ladder.leftovers(0.0 if self.cancelled else _LINGER_S)
         if not rest:
-            self._tree_gone = True
+            self._gone_at = time.monotonic()
 
     def _record(self, **facts: Any) -> None:
         """Into ``run.json``; a full disk must not end the supervision."""
@@ -318,8 +324,10 @@ class Supervisor:
     # The end
 
     def _over(self) -> bool:
-        if not self._tree_gone or self.analysis.running or self._decoders:
+        if self._gone_at is None or self.analysis.running:
             return False
+        if self._decoders and time.monotonic() - self._gone_at < _DRAIN_S:
+            return False  # The rest of its output; a pipe that stays open is held by what could not be ended.
         if self.discard or not self.spec.analysis or self._captured_at is None or self.analysis.failed is not None:
             return True
         return self.analysis.up_to_date(self._stamp())
