@@ -17,6 +17,8 @@ from pathlib import Path
 import ridgeline
 from ridgeline import profile_io
 from ridgeline.attribution import Attribution, attribute
+from ridgeline.inductor.names import take_apart
+from ridgeline.profile import SourceRef
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Trace
 from ridgeline.trace.work import WorkTable, work_table
@@ -24,6 +26,7 @@ from ridgeline.trace.work import WorkTable, work_table
 PROGRAMS = Path(__file__).resolve().parent / "attribution_programs"
 LIBRARY = PROGRAMS / "fakelib_site" / "site-packages"
 
+_NODE = re.compile(r"^(?P<op>[A-Z]\w*?)Backward\d*$")
 _MARK = re.compile(r"#= (?P<names>[\w: ]+)$")
 
 
@@ -50,15 +53,13 @@ class Run:
             op = int(self.trace.ops.parent[op])
         return names
 
+    def refs(self, row: int) -> tuple[SourceRef, ...]:
+        source = int(self.attribution.source[row])
+        return self.attribution.sources[source] if source >= 0 else ()
+
     def lines(self, row: int) -> set[int]:
         """The user lines of the program that the row is attributed to."""
-        source = int(self.attribution.source[row])
-        refs = self.attribution.sources[source] if source >= 0 else ()
-        return {ref.line for ref in refs if not ref.library and Path(ref.file).name == self.program.name}
-
-    def methods(self, row: int) -> set[str]:
-        source = int(self.attribution.source[row])
-        return {ref.method for ref in self.attribution.sources[source]} if source >= 0 else set()
+        return {ref.line for ref in self.refs(row) if not ref.library and Path(ref.file).name == self.program.name}
 
 
 def marks(program: Path) -> dict[str, int]:
@@ -69,6 +70,42 @@ def marks(program: Path) -> dict[str, int]:
             for name in match["names"].split():
                 assert name not in found, f"{name} is marked twice in {program.name}"
                 found[name] = number
+    return found
+
+
+def expected(run: Run, row: int, wanted: dict[str, int]) -> int | None:
+    """The marked line of an eager op: its own, or that of the forward op whose node it runs under."""
+    chain = run.ancestors(row)
+    node = next((m for name in chain if (m := _NODE.match(name)) is not None), None)
+    if node is not None:
+        return wanted.get(node["op"].lower())
+    return wanted.get(chain[0].removeprefix("aten::")) if chain else None
+
+
+def check_eager(run: Run, wanted: dict[str, int]) -> float:
+    """Every marked row has its line and no other; returns the share of all time that lies on statements."""
+    seen = set()
+    for row in range(len(run.work.start)):
+        line = expected(run, row, wanted)
+        if line is not None and run.lines(row):
+            assert run.lines(row) == {line}, (run.ancestors(row), run.lines(row), line)
+            seen.add(line)
+    assert seen == set(wanted.values())
+    time = run.work.time
+    return float(sum(time[r] for r in range(len(time)) if run.lines(r)) / time.sum())
+
+
+def fused_lines(run: Run, wanted: dict[str, int]) -> dict[str, set[int]]:
+    """Kernel -> the lines it was attributed to, after checking them against the marks of the ops in its name."""
+    found: dict[str, set[int]] = {}
+    for row in range(len(run.work.start)):
+        symbol = run.symbol(row)
+        if not symbol.startswith(("cpp_", "triton_")):
+            continue
+        marked = {wanted[op] for op in take_apart(symbol).ops if op in wanted}
+        if marked:
+            assert marked <= run.lines(row), (symbol, run.lines(row), marked)
+        found.setdefault(symbol, set()).update(run.lines(row))
     return found
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attribution_runs import PROGRAMS, Run, marks, record
+from attribution_runs import PROGRAMS, Run, check_eager, fused_lines, marks, record
 
 from ridgeline.attribution.model import PhaseOf
 from ridgeline.attribution.split import line_rows
-from ridgeline.inductor.names import take_apart
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-
-_NODE = re.compile(r"^(?P<op>[A-Z]\w*?)Backward\d*$")
 
 
 Runs = Callable[..., Run]
@@ -35,42 +31,6 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         return done[key]
 
     return profiled
-
-
-def expected(run: Run, row: int, wanted: dict[str, int]) -> int | None:
-    """The marked line of an eager op: its own, or that of the forward op whose node it runs under."""
-    chain = run.ancestors(row)
-    node = next((m for name in chain if (m := _NODE.match(name)) is not None), None)
-    if node is not None:
-        return wanted.get(node["op"].lower())
-    return wanted.get(chain[0].removeprefix("aten::")) if chain else None
-
-
-def check_eager(run: Run, wanted: dict[str, int]) -> float:
-    """Every marked row has its line and no other; returns the share of all time that lies on statements."""
-    seen = set()
-    for row in range(len(run.work.start)):
-        line = expected(run, row, wanted)
-        if line is not None and run.lines(row):
-            assert run.lines(row) == {line}, (run.ancestors(row), run.lines(row), line)
-            seen.add(line)
-    assert seen == set(wanted.values())
-    time = run.work.time
-    return float(sum(time[r] for r in range(len(time)) if run.lines(r)) / time.sum())
-
-
-def fused_lines(run: Run, wanted: dict[str, int]) -> dict[str, set[int]]:
-    """Kernel -> the lines it was attributed to, after checking them against the marks of the ops in its name."""
-    found: dict[str, set[int]] = {}
-    for row in range(len(run.work.start)):
-        symbol = run.symbol(row)
-        if not symbol.startswith("cpp_"):
-            continue
-        marked = {wanted[op] for op in take_apart(symbol).ops if op in wanted}
-        if marked:
-            assert marked <= run.lines(row), (symbol, run.lines(row), marked)
-        found.setdefault(symbol, set()).update(run.lines(row))
-    return found
 
 
 def test_eager_training_loop(profiled: Runs) -> None:

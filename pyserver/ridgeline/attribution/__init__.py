@@ -9,6 +9,7 @@ import numpy as np
 
 from ridgeline.attribution.backward import backward_map
 from ridgeline.attribution.builder import Builder
+from ridgeline.attribution.call_stacks import CallStacks
 from ridgeline.attribution.compiled import STALE, CompiledCode
 from ridgeline.attribution.eager import EagerCode, HostLines
 from ridgeline.attribution.frames import FrameLines
@@ -57,7 +58,8 @@ def attribute(
     regions = regions_of(trace)
     host = host_of(trace, work, regions)
     timeline = load_timeline(sidecar.timeline, run_dir, store) if sidecar and sidecar.timeline and run_dir else None
-    lines = HostLines(trace, timeline, FrameLines(trace, store, roots), backward_map(trace), zero_ns)
+    stacks = CallStacks(trace, store, roots)
+    lines = HostLines(trace, timeline, FrameLines(trace, store, roots), backward_map(trace), zero_ns, stacks)
     if timeline is not None and zero_ns is None:
         builder.note("the trace does not say which clock it uses, so the recorded lines could not be joined to it")
 

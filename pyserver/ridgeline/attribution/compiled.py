@@ -53,6 +53,8 @@ class CompiledCode:
     _alignments: dict[tuple[str, tuple[_Item, ...]], Alignment] = field(default_factory=dict)
     _replays: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = field(default_factory=dict)
     _sites: dict[tuple[str, int, str | None], int] = field(default_factory=dict)
+    _settled: dict[tuple[str, int, int, int], tuple[int, int, int, int, int]] = field(default_factory=dict)
+    """(module, call, arguments, device name) -> site, ops, source, phase, symbol: all launches of a kind are alike."""
     _combined: dict[tuple[int, ...], tuple[SourceRef, ...]] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -175,18 +177,33 @@ class CompiledCode:
                 return
             self._fallback(row, region, entry, AMBIGUOUS if candidates else None)
             return
+        op = int(self.host.op[row])
+        key = (entry.stem, index, int(self.trace.ops.args[op]) if op >= 0 else -1, int(self.work.name[row]))
+        settled = self._settled.get(key)
+        if settled is not None and not self.host.in_optimizer[row]:
+            builder = self.builder
+            builder.site[row], builder.aten_set[row], builder.source[row], builder.phase[row] = settled[:4]
+            if settled[4] >= 0:
+                builder.symbol[row] = settled[4]
+            return
         call = entry.wrapper.calls[index]
         self._site(row, entry, call, known_line=True)
         self.builder.aten_set[row] = self.builder.aten_id(call.aten or take_apart(call.callee).ops)
         found = entry.statements(call.handle)
         if found.refs:
             self._finish(row, region, entry, found.refs)
+            if not self.host.in_optimizer[row] and not all(ref.library for ref in found.refs):
+                self._settled[key] = self._columns(row)
         elif found.stale:
             self._phase(row, entry)
             self.builder.reason[row] = self.builder.reason_id(STALE)
             self.builder.rejected_us += float(self.work.time[row])
         else:
             self._fallback(row, region, entry)
+
+    def _columns(self, row: int) -> tuple[int, int, int, int, int]:
+        b = self.builder
+        return int(b.site[row]), int(b.aten_set[row]), int(b.source[row]), int(b.phase[row]), int(b.symbol[row])
 
     def _finish(self, row: int, region: int, entry: ModuleEntry, refs: tuple[SourceRef, ...]) -> None:
         self._phase(row, entry)

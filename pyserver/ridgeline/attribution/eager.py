@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ridgeline.attribution.backward import BackwardMap
 from ridgeline.attribution.builder import Builder
+from ridgeline.attribution.call_stacks import CallStacks
 from ridgeline.attribution.frames import FrameLines
 from ridgeline.attribution.host import Host
 from ridgeline.attribution.model import PhaseOf
@@ -37,6 +38,7 @@ class HostLines:
     backward: BackwardMap
     zero_ns: float | None
     """Unix nanoseconds of offset 0, None where the clocks cannot be compared."""
+    call_stacks: CallStacks
     _derived: dict[tuple[int, str, float], SourceRef] = field(default_factory=dict)
 
     def nodes(self, thread: I64, time: F64) -> I32:
@@ -179,6 +181,8 @@ class EagerCode:
     def _ref(self, node: int, frame: int, op: int, row: int) -> SourceRef | str:
         if node >= 0 and self.lines.timeline is not None and (ref := self.lines.timeline.ref(node)) is not None:
             return ref
+        if self.lines.call_stacks.recorded and op >= 0:
+            return self.lines.call_stacks.ref(op) or NO_FRAME
         if self.lines.frames.recorded and self.host.time[row] == self.host.time[row]:
             return self.lines.frames.ref(frame, op, int(self.work.name[row]))
         if self.host.call[row] < 0 and self.host.op[row] < 0:

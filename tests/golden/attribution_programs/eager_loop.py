@@ -2,6 +2,8 @@
 
 import torch
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -31,10 +33,10 @@ def halve(x, depth):
 
 def main(steps=120):
     torch.manual_seed(0)
-    net = Net()
+    net = Net().to(DEVICE)
     opt = torch.optim.SGD(net.parameters(), lr=1e-6)
     for _ in range(steps):
-        x = torch.rand(192, 192)  #= rand
+        x = torch.rand(192, 192, device=DEVICE)  #= rand
         y = net(x)
         y = halve(y, 3)
         loss = y.logsumexp(0).sum()  #= logsumexp

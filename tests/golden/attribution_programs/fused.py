@@ -2,6 +2,8 @@
 
 import torch
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 def three(x):
     a = x.sin()  #= sin
@@ -27,8 +29,8 @@ def sized(x):
 
 def main(steps=120):
     torch.manual_seed(0)
-    x, w = torch.rand(128, 128), torch.rand(128, 128)
-    opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    x, w = torch.rand(128, 128, device=DEVICE), torch.rand(128, 128, device=DEVICE)
+    opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1, device=DEVICE))], lr=0.1)
     c_three, c_places, c_broken = torch.compile(three), torch.compile(places), torch.compile(broken)
     c_sized = torch.compile(sized, dynamic=False)
     c_dynamic = torch.compile(lambda t: t.log1p() * 2, dynamic=True)  #= log1p

@@ -4,6 +4,8 @@ import threading
 
 import torch
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 def first(x, steps):
     for _ in range(steps):
@@ -18,8 +20,8 @@ def second(x, steps):
 
 
 def main(steps=120):
-    x = torch.rand(256, 256)
-    opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    x = torch.rand(256, 256, device=DEVICE)
+    opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1, device=DEVICE))], lr=0.1)
     for _ in range(steps):
         worker = threading.Thread(target=first, args=(x, 4))
         worker.start()

@@ -5,6 +5,8 @@ import sys
 import torch
 from fakelib.model import Library
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 class Mine(torch.nn.Module):
     def __init__(self):
@@ -20,10 +22,10 @@ class Mine(torch.nn.Module):
 
 def main(which, steps=120):
     torch.manual_seed(0)
-    model = Mine() if which == "mine" else Library()
+    model = (Mine() if which == "mine" else Library()).to(DEVICE)
     opt = torch.optim.SGD(model.parameters(), lr=1e-4)
     fwd = torch.compile(model)
-    x = torch.rand(256, 96)
+    x = torch.rand(256, 96, device=DEVICE)
     for _ in range(steps):
         y = fwd(x)  #= region
         y.sum().backward()
