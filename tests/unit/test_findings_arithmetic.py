@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from builders import TraceBuilder
 from ridgeline.findings import find
-from ridgeline.findings.rules import attention, decode, float64, optimizer, tensor_core_shape
+from ridgeline.findings.rules import attention, decode, float64, single_tensor_optimizer, tensor_core_shape
 from ridgeline.profile import Device, Finding, Peaks
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.tables import DeviceInfo
@@ -158,7 +158,9 @@ def _optimizer(ops: int, name: str = "Optimizer.step#AdamW.step", inner: str = "
     return b
 
 
-@pytest.mark.parametrize(("ops", "expected"), [(optimizer.OPS_PER_STEP - 1, 0), (optimizer.OPS_PER_STEP, 1)])
+@pytest.mark.parametrize(
+    ("ops", "expected"), [(single_tensor_optimizer.OPS_PER_STEP - 1, 0), (single_tensor_optimizer.OPS_PER_STEP, 1)]
+)
 def test_single_tensor_optimizer_at_the_edge(ops: int, expected: int) -> None:
     found = _by_code(find(_optimizer(ops).context()), "single-tensor-optimizer")
     assert len(found) == expected

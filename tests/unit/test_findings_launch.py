@@ -9,7 +9,7 @@ from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.rules import small_kernels
 from ridgeline.findings.rules.launch_bound import SHARE_PCT
-from ridgeline.findings.rules.measurement import SLOWDOWN
+from ridgeline.findings.rules.profiler_idle import SLOWDOWN
 from ridgeline.profile import Finding
 from ridgeline.sidecar import Sidecar, Window
 from ridgeline.trace.tables import Call

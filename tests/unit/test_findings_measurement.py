@@ -10,7 +10,7 @@ import pytest
 import ridgeline.findings.rules as rules
 from builders import TraceBuilder, unix_ns
 from ridgeline.findings import find
-from ridgeline.findings.rules import measurement, memory, provenance_gap
+from ridgeline.findings.rules import cold_start, memory, provenance_gap, variation, window
 from ridgeline.profile import Allocation, Finding, Kernel, Memory, Unattributed
 from ridgeline.sidecar import Compile, Sidecar
 from ridgeline.trace.tables import Call, DeviceInfo
@@ -34,9 +34,7 @@ def _busy(walls: list[float]) -> TraceBuilder:
 # -- the recording ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ratio", "expected"), [(measurement.COLD_RATIO - 0.05, 0), (measurement.COLD_RATIO + 0.05, 1)]
-)
+@pytest.mark.parametrize(("ratio", "expected"), [(cold_start.COLD_RATIO - 0.05, 0), (cold_start.COLD_RATIO + 0.05, 1)])
 def test_cold_step_at_the_edge(ratio: float, expected: int) -> None:
     assert len(_by_code(find(_busy([1000 * ratio, 1000, 1000]).context()), "cold-step")) == expected
 
@@ -62,9 +60,7 @@ def test_one_step_is_said_to_be_one() -> None:
     assert not _by_code(find(_busy([1000.0, 1000.0]).context()), "one-step")
 
 
-@pytest.mark.parametrize(
-    ("share", "expected"), [(measurement.COMPILE_PCT - 0.1, 0), (measurement.COMPILE_PCT + 0.1, 1)]
-)
+@pytest.mark.parametrize(("share", "expected"), [(window.COMPILE_PCT - 0.1, 0), (window.COMPILE_PCT + 0.1, 1)])
 def test_compilation_in_the_window_at_the_edge(share: float, expected: int) -> None:
     compiled = Compile(start_ns=unix_ns(100.0), end_ns=unix_ns(100.0 + 20 * share))
     context = _busy([1000.0, 1000.0]).context(sidecar=Sidecar(compiles=[compiled]))
@@ -85,7 +81,7 @@ def _kernel(mean: float, median: float, cov: float, count: int = 20) -> Kernel:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("cov", "expected"), [(measurement.VARIATION - 0.01, 0), (measurement.VARIATION + 0.01, 1)])
+@pytest.mark.parametrize(("cov", "expected"), [(variation.VARIATION - 0.01, 0), (variation.VARIATION + 0.01, 1)])
 def test_a_mean_that_is_not_the_truth(cov: float, expected: int) -> None:
     """1,084 µs on average against a true 580 of one GEMM over 20 steps."""
     context = _busy([1000.0] * 4).context(kernels=[_kernel(1084.0, 580.0, cov)])

@@ -1,0 +1,53 @@
+"""``zero-grad``: gradients are filled with zeros instead of dropped."""
+
+from __future__ import annotations
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.stretches import time_of
+from ridgeline.profile import SourceRef
+
+ZERO_OPS = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    rows: list[int] = []
+    places: dict[int, SourceRef | None] = {}
+    for row in map(int, facts.ops_named(*ZERO_OPS)):
+        top = facts.outermost(row)
+        tid, start = int(facts.trace.ops.tid[top]), float(facts.trace.ops.start[top])
+        named = any(
+            n.startswith("Optimizer.zero_grad") and lo <= start < hi for lo, hi, n in facts.optimizer_spans.get(tid, [])
+        )
+        at = facts.line_of_op(top)
+        if top == row and (named or (at is not None and "zero_grad(" in (at.text or ""))):
+            rows.append(row)
+            places[row] = at
+    if not rows:
+        return []
+    ops = facts.trace.ops
+    stretches = [(int(ops.tid[r]), float(ops.start[r]), facts.op_end(r)) for r in rows]
+    claims, device_us = time_of(facts, stretches)
+    cost = spans.measure(claims)
+    judged = facts.judged
+    return [
+        Candidate(
+            code="zero-grad",
+            title="Gradients are filled with zeros",
+            fact=f"zero_grad writes zeros to {len(rows) / facts.n:.3g} gradients {facts.per}"
+            + (
+                f", {words.time(facts.per_step(cost))},"
+                if judged
+                else f", {words.time(facts.per_step(device_us))} of device work,"
+            )
+            + " and the backward pass then adds to them.",
+            advice="Drop set_to_none=False: gradients are then made anew, which is the default and is cheaper.",
+            at=places[rows[0]],
+            cost_us=cost if judged else None,
+            saving_us=cost if judged else None,
+            claims=claims if judged else None,
+            noted=True,
+            evidence={"gradients_per_step": len(rows) / facts.n, "mend": "zero-grad-set-to-none"},
+        )
+    ]
