@@ -18,6 +18,7 @@ from ridgeline.trace.tables import I32, LaunchConfigs, OpArgs, Work
 
 Args = TypeVar("Args", bound=Struct)
 _NOTHING = bytes(schema.NOTHING)
+
 _TIMED = {"start": np.float64, "dur": np.float64, "name": np.int32, "pid": np.int64, "tid": np.int64}
 _DECODERS: dict[type[Struct], tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]] = {
     kind: (msgspec.json.Decoder(list[kind]), msgspec.json.Decoder(kind))  # type: ignore[valid-type]
@@ -135,15 +136,16 @@ class Collector:
             kind = CATEGORIES.get(category)
             if kind is not None:
                 self._dispatch(kind, bucket)
-            elif bucket[0].ph == "X":
-                self._add_unknown(bucket)
+            elif unknown := [record for record in bucket if record.ph == "X"]:
+                self._add_unknown(unknown)
 
     def _dispatch(self, kind: Kind, bucket: list[Any]) -> None:
         adder = self._adders.get(kind)
         if adder is None:
             return
         phase = "i" if kind is Kind.INSTANT else "X"
-        bucket = [record for record in bucket if record.ph == phase]
+        if {record.ph for record in bucket} != {phase}:
+            bucket = [record for record in bucket if record.ph == phase]
         if bucket:
             adder(bucket, kind)
 
@@ -174,13 +176,13 @@ class Collector:
                 self.process_labels[self.identities.one(record.pid)] = text
 
     def _add_unknown(self, bucket: list[Any]) -> None:
-        """An unknown vendor's device work is recognised by a stream or a grid in its arguments."""
+        """An unknown vendor's device work is recognised by a stream, a grid or a task type in its arguments."""
         arguments = decode_args(schema.DeviceArgs, [record.args for record in bucket])
         device = [
             record
             for record, args in zip(bucket, arguments)
             if record.ph == "X"
-            and (args.grid != schema.NOTHING or (args.stream >= 0 and args.device >= 0))
+            and (args.grid != schema.NOTHING or args.npu_task or (args.stream >= 0 and args.device >= 0))
             and record.cat != "cuda_sync"
         ]
         if device:
@@ -204,7 +206,7 @@ class Collector:
         legacy = np.fromiter((record.pid == "CUDA functions" for record in bucket), dtype=bool, count=len(bucket))
         device = integers([row.device for row in args])
         device = np.where(device >= 0, device, np.where(legacy, thread, process))
-        stream = integers([row.stream for row in args])
+        stream = integers([row.stream if row.stream >= 0 else row.npu_stream for row in args])
         works = np.fromiter((self._work(record.name, kind) for record in bucket), dtype=np.uint8, count=len(bucket))
         external = integers([row.external_id for row in args])
         sizes = floats([row.bytes if row.bytes is not None else row.size for row in args])

@@ -35,9 +35,9 @@ class RecordDecoder:
         self._precise = msgspec.json.Decoder(list[ExactEvent])
         self._untyped = msgspec.json.Decoder(float_hook=Decimal)
 
-    def parse(self, text: bytes) -> Records | Failure:
+    def parse(self, text: bytes | memoryview) -> Records | Failure:
         """The records of ``text``, or where it fails."""
-        wrapped = b"[" + text + b"]"
+        wrapped = b"".join((b"[", text, b"]"))
         try:
             if self.exact:
                 return self._precise.decode(wrapped)

@@ -35,13 +35,13 @@ _EVENT_KEYS = frozenset((b"ph", b"cat", b"pid", b"tid", b"ts", b"dur"))
 class RecordStream:
     """Iterates lists of records; ``metadata`` and ``damage`` are complete once it is exhausted."""
 
-    def __init__(self, source: ByteSource, chunk: int = CHUNK) -> None:
+    def __init__(self, source: ByteSource, chunk: int = CHUNK, decoder: RecordDecoder | None = None) -> None:
         self.metadata: dict[str, Any] = {}
         self.damage = Damage()
         self._source = source
         self._chunk = chunk
         self._buffer = Buffer(iter(source))
-        self._decoder = RecordDecoder()
+        self._decoder = decoder or RecordDecoder()
 
     def __iter__(self) -> Iterator[Records]:
         yield from self._top_level()
@@ -168,7 +168,7 @@ class RecordStream:
                 continue
             size = self._chunk
             if last is not None:
-                records = self._decoder.parse(buffer.text[buffer.at : last.start() + 1])
+                records = self._decoder.parse(memoryview(buffer.text)[buffer.at : last.start() + 1])
                 if not isinstance(records, Failure):
                     buffer.at = last.end() - 1
                     yield records

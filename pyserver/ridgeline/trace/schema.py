@@ -59,6 +59,8 @@ class DeviceArgs(Struct, gc=False):
     collective: str | None = field(default=None, name="Collective name")
     size: float | None = None
     direction: str | None = None
+    npu_stream: int = field(default=-1, name="Stream Id")
+    npu_task: str | None = field(default=None, name="Task Type")
 
 
 class CallArgs(Struct, gc=False):
