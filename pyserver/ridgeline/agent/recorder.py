@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from .kineto import mute
 from .labels import Scopes
 from .session import OpenRecording
 from .spec import Spec
@@ -344,27 +343,25 @@ class Recorder:
         self.compiling = True
         self.steady.disturb()
         self._progress("compiling")
-        if self.state == "early":
-            # Not closed and opened again: scopes that span both recordings would be left with a dangling context.
-            mute(self.torch, True)
-            if self._open_one is not None:
-                self._open_one.forget_marks()
-        elif self.state == "timer":
+        one = self._open_one
+        if one is None:
+            return
+        if self.state == "timer":
             self._close(keep=True)
             self._set("settle")
-        elif self.state == "window":
+        elif self.state == "window" and self._spoiled < SPOILED:
             self._spoiled += 1
-            if self._spoiled <= SPOILED:
-                self._close(keep=self._open_one is not None and len(self._open_one.marks) > 1)
-                self._set("settle")
-            else:
-                mute(self.torch, True)
+            self._close(keep=len(one.marks) > 1)
+            self._set("settle")
+        else:
+            one.pause()
 
     def _compile_ended(self) -> None:
         self.compiling = False
         self.steady.disturb()
         self._progress("warming_up")
-        mute(self.torch, False)
+        if self._open_one is not None:
+            self._open_one.resume()
         if self.state == "settle":
             self._set("settle")  # counts anew for the timer
 

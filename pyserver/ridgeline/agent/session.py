@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 from typing import Any
 
-from .kineto import Recording, initialize
+from .kineto import Recording, initialize, mute
 from .labels import Scopes
 from .spec import Spec
 from .steady import PRIORITY, Track
@@ -33,7 +33,8 @@ class OpenRecording:
         target: int = 0,
     ) -> None:
         self.state, self.reason, self.driver, self.target = state, reason, driver, target
-        self._timeline, self._scopes = timeline, scopes
+        self._paused = False
+        self._torch, self._timeline, self._scopes = torch, timeline, scopes
         initialize(torch, spec)
         self.recording = Recording(torch, spec)
         scopes.begin()
@@ -49,9 +50,24 @@ class OpenRecording:
     def mark(self, track: Track, now_ns: int) -> None:
         self._marks.setdefault((track.kind, track.order), []).append(now_ns)
 
-    def forget_marks(self) -> None:
-        """A compilation came between: steps that span it are none."""
+    def pause(self) -> None:
+        """A compilation begins. Ops on fake tensors are no work, a tracer would slow it, no step may span it.
+
+        The session itself goes on: scopes that span two sessions would be left with a dangling context.
+        """
+        self._paused = True
+        mute(self._torch, True)
+        if self._timeline is not None:
+            self._timeline.stop()
         self._marks.clear()
+
+    def resume(self) -> None:
+        if not self._paused:
+            return
+        self._paused = False
+        mute(self._torch, False)
+        if self._timeline is not None:
+            self._timeline.start()
 
     @property
     def marks(self) -> list[int]:
@@ -67,6 +83,8 @@ class OpenRecording:
 
     def close(self, keep: bool) -> Take | None:
         """End the recording; with ``keep`` it becomes a take."""
+        if self._paused:
+            mute(self._torch, False)
         lines = None
         if self._timeline is not None:
             self._timeline.stop()
