@@ -15,6 +15,7 @@ from ridgeline.attribution.frames import FrameLines
 from ridgeline.attribution.host import Host
 from ridgeline.attribution.model import PhaseOf
 from ridgeline.attribution.timeline import LineTimeline
+from ridgeline.attribution.trials import trials
 from ridgeline.inductor.names import is_generic
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import F64, I32, I64, Call, Trace
@@ -49,6 +50,13 @@ class HostLines:
         unix = np.rint(safe * 1000).astype(np.int64) + np.int64(self.zero_ns)
         nodes = self.timeline.at(thread, unix)
         return np.where(np.isnan(time), np.int32(-1), nodes).astype(np.int32)
+
+    def visits(self, thread: I64, time: F64) -> I32:
+        """The number of the thread's stay at a statement, by the timeline; -1 where it is not known."""
+        if self.timeline is None or self.zero_ns is None:
+            return np.full(len(time), -1, dtype=np.int32)
+        unix = np.rint(np.nan_to_num(time, nan=0.0) * 1000).astype(np.int64) + np.int64(self.zero_ns)
+        return np.where(np.isnan(time), np.int32(-1), self.timeline.visit(thread, unix)).astype(np.int32)
 
     def at(self, thread: int, time: float, op: int = -1) -> SourceRef | str:
         """The statement, or in words why there is none."""
@@ -129,7 +137,8 @@ class EagerCode:
         call = self.host.call[rows]
         if len(self.trace.calls.kind):
             graph = (call >= 0) & (self.trace.calls.kind[np.maximum(call, 0)] == int(Call.GRAPH_LAUNCH))
-        trial = self._trials(rows)
+        visit = self.lines.visits(self.host.thread[rows], self.host.time[rows])
+        trial = trials(self.trace, self.work, self.host, rows, visit, self.lines.frames.tree)
         for i, row in enumerate(rows.tolist()):
             suffix = "+sequence" if follow[i] else "+via_graph" if graph[i] else ""
             if trial[i]:
@@ -137,17 +146,6 @@ class EagerCode:
                 continue
             ref = self._ref(int(nodes[i]), int(frame_rows[i]), int(source_op[i]), row)
             self._set(row, ref, suffix, bool(in_backward[i]), bool(follow[i]))
-
-    def _trials(self, rows: I64) -> npt.NDArray[np.bool_]:
-        """Launches that only measure: inside an autotuner's benchmark, as far as frames tell."""
-        tree = self.lines.frames.tree
-        trial = np.zeros(len(rows), dtype=bool)
-        if tree is None or not tree.trial.any():
-            return trial
-        known = np.flatnonzero(~np.isnan(self.host.time[rows]))
-        frame = tree.innermost(self.host.thread[rows[known]], self.host.time[rows[known]])
-        trial[known] = (frame >= 0) & (tree.trial[np.maximum(frame, 0)] > 0)
-        return trial
 
     def _set_trial(self, row: int) -> None:
         name = self.trace.strings[int(self.work.name[row])]

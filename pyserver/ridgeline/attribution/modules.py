@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ridgeline.attribution.paths import owner
 from ridgeline.attribution.sources import SourceStore
 from ridgeline.attribution.stacks import Resolved, StackFrame, StackResolver, parse_stack
 from ridgeline.inductor.files import GeneratedFiles, stem_of
@@ -122,7 +123,8 @@ class ModuleIndex:
             self.by_key[fx_key] = entry
 
     def _prepare(self, entry: ModuleEntry, method: str) -> None:
-        entry.resolver = StackResolver(self.store, self.user_roots, method)
+        outer = tuple(f for f in entry.call_stack if owner(f.file, self.user_roots) == "user")
+        entry.resolver = StackResolver(self.store, self.user_roots, method, outer)
         entry.resolved = {}
         for stacks in entry.stacks.values():
             entry.resolver.learn(stacks)

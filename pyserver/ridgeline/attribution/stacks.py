@@ -67,6 +67,8 @@ class StackResolver:
     store: SourceStore
     user_roots: tuple[str, ...] = ()
     method: str = "provenance"
+    outer: tuple[StackFrame, ...] = ()
+    """The user's frames around the compiled code, outermost first, for the stacks that are shown."""
     stale_from: dict[str, int] = field(default_factory=dict)
     doubtful: set[tuple[str, int]] = field(default_factory=set)
     _parsed: dict[str, tuple[StackFrame, ...]] = field(default_factory=dict)
@@ -138,7 +140,8 @@ class StackResolver:
             text=(chosen.text or self.store.text(chosen.file, chosen.line) or "")[:MAX_TEXT] or None,
             library=library,
             stack=[
-                Frame(file=self.store.resolve(f.file), line=f.line, function=f.function) for f in frames[-MAX_FRAMES:]
+                Frame(file=self.store.resolve(f.file), line=f.line, function=f.function)
+                for f in (*self.outer, *frames)[-MAX_FRAMES:]
             ],
             method=self.method,
             confidence=0.99 if checked else 0.9,

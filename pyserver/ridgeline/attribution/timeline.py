@@ -139,6 +139,14 @@ class LineTimeline:
                 found[rows] = np.where(index >= 0, events.node[np.maximum(index, 0)], -1)
         return found
 
+    def visit(self, thread: I64, unix_ns: F64 | I64) -> I32:
+        """The index of the event that began each thread's stay at its statement, -1 before the first."""
+        found: I32 = np.full(len(thread), -1, dtype=np.int32)
+        for tid, events in self._threads.items():
+            rows = np.flatnonzero(thread == tid)
+            found[rows] = np.searchsorted(events.time_ns, unix_ns[rows], side="right") - 1
+        return found
+
     def stack(self, node: int) -> list[tuple[str, int, str]]:
         """(file, line, qualified name), outermost first."""
         frames: list[tuple[str, int, str]] = []
