@@ -172,6 +172,21 @@ def test_a_rank_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert folder.record()["rank"] == 3
 
 
+def test_the_ranks_of_a_job_are_pruned_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    jobs = []
+    for number in range(3):
+        ranks = []
+        for rank in (1, 0, 2):
+            monkeypatch.setenv("RANK", str(rank))
+            folder = finished(store, "t.py", tmp_path)
+            folder.update(created=1e9 + 1000 * number + len(ranks))
+            ranks.append(folder.path)
+        jobs.append(ranks)
+    removed = store.prune(jobs[0][0].parent, keep=2)
+    assert sorted(removed) == sorted(jobs[0])
+
+
 def test_environment_values_are_not_recorded(tmp_path: Path) -> None:
     folder = Store(tmp_path).create(spec("t.py", tmp_path, env={"TOKEN": "hunter2"}))
     assert "hunter2" not in folder.run_json.read_text()

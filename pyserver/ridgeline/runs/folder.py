@@ -129,6 +129,8 @@ class RunInfo:
     """``profile.json`` is there, and shows something."""
     pinned: bool
     exit_status: int | None
+    rank: int | None
+    """Of a job with several processes, each of which has a run of its own."""
     device: str | None
     steps: int | None
     step_us: float | None
@@ -168,6 +170,7 @@ class RunInfo:
             finished=state != "empty" and folder.profile.is_file(),
             pinned=folder.pinned.exists(),
             exit_status=_as(int, data.get("exit_status")),
+            rank=_as(int, data.get("rank")),
             device=_as(str, summary.get("device")),
             steps=_as(int, summary.get("steps")),
             step_us=_number(summary.get("step_us")),

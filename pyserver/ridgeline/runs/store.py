@@ -22,6 +22,7 @@ from ridgeline.runs.folder import RUN_JSON_SCHEMA, RunFolder, RunInfo
 from ridgeline.runs.spec import RunSpec
 
 KEPT_PER_TARGET = 20
+_RANKS_START_WITHIN_S = 60.0
 ROOT_VARIABLE = "RIDGELINE_RUN_DIR"
 _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 
@@ -137,11 +138,16 @@ class Store:
     def prune(self, group: Path, keep: int = KEPT_PER_TARGET) -> list[Path]:
         """Removes the oldest runs of a group beyond ``keep``; pinned and active ones stay. Returns what went.
 
-        Only folders with a ``run.json`` of ours are ever touched: the root may be a folder that the user chose.
+        The ranks of a job count as one. Only folders with a ``run.json`` of ours are ever touched: the root may be a
+        folder that the user chose.
         """
+        infos = self.runs(group)
+        firsts = [info for info in infos if info.rank in (None, 0)]
+        oldest_kept = firsts[keep - 1].created if 0 < keep <= len(firsts) else (0.0 if keep else float("inf"))
         removed = []
-        for info in self.runs(group)[keep:]:
-            if info.pinned or info.active:
+        for info in infos:
+            slack = _RANKS_START_WITHIN_S if info.rank else 0.0  # Rank 0 need not be the first to start.
+            if info.created + slack >= oldest_kept or info.pinned or info.active:
                 continue
             shutil.rmtree(info.folder.path, ignore_errors=True)
             self._cache.pop(info.folder.path, None)
