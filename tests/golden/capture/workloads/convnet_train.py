@@ -42,8 +42,8 @@ def build():  # type: ignore[no-untyped-def]
     model = Net().cuda().to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     forward = torch.compile(model)
-    x = torch.randn(96, 3, 192, 192, device="cuda").to(memory_format=torch.channels_last)
-    y = torch.randint(0, 100, (96,), device="cuda")
+    x = torch.randn(16, 3, 128, 128, device="cuda").to(memory_format=torch.channels_last)
+    y = torch.randint(0, 100, (16,), device="cuda")
 
     def step() -> None:
         with torch.autocast("cuda", dtype=torch.bfloat16):
