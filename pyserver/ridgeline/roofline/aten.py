@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 
 from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.dtypes import itemsize, rate_key
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
-from ridgeline.roofline.types import itemsize, rate_key
 
 VECTORIZED, UNROLLED, STRIDED, OTHER = 43.0, 60.0, 71.0, 80.0
 """Instructions a thread of ``vectorized_elementwise_kernel`` (four elements), ``unrolled_elementwise_kernel``, and the

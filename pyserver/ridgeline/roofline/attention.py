@@ -8,10 +8,10 @@ import math
 from dataclasses import dataclass
 
 from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import OLD_INSTRUCTIONS, OLD_RATE
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
-from ridgeline.roofline.types import rate_key
 
 PRODUCTS = ("flash", "fmha", "sdpa", "attention", "mha_", "attn")
 HELPERS = ("convert_dq", "compute_dot_do_o", "lean", "convert", "dot_do_o", "preprocess", "combine")

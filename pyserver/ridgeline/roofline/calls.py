@@ -6,8 +6,8 @@ import ast
 import math
 from typing import TYPE_CHECKING
 
+from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value
-from ridgeline.roofline.types import itemsize
 from ridgeline.roofline.walk import BLOCK_AXIS, Dot
 
 if TYPE_CHECKING:

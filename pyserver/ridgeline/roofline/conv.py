@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import (
     OLD_INSTRUCTIONS,
     OLD_RATE,
@@ -21,7 +22,6 @@ from ridgeline.roofline.gemm import (
 )
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
-from ridgeline.roofline.types import rate_key
 
 FORWARD = {
     "convolution", "_convolution", "cudnn_convolution", "conv1d", "conv2d", "conv3d", "cudnn_convolution_relu",

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ridgeline.roofline import attention, conv, gemm
 from ridgeline.roofline.aten import moved
+from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
 from ridgeline.roofline.tensors import base_name, tensors
-from ridgeline.roofline.types import rate_key
 
 BOUND_PCT = 60.0
 SMALL_US = 5.0

@@ -6,9 +6,9 @@ import math
 import re
 
 from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import base_name, tensor_lists
-from ridgeline.roofline.types import itemsize
 
 CHUNK = 65536
 """Elements that one block of ``multi_tensor_apply`` takes (ATen/native/cuda/MultiTensorApply.cuh, kChunkSize)."""

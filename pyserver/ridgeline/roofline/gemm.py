@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
-from ridgeline.roofline.types import rate_key
 
 PRODUCTS = {
     "mm": 0, "bmm": 0, "_int_mm": 0, "_scaled_mm": 0, "matmul": 0, "addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ridgeline.roofline.types import itemsize
+from ridgeline.roofline.dtypes import itemsize
 
 MAX_SOURCE = 2_000_000
 NOT_LITERAL = object()

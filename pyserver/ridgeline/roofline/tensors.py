@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.source import distinct_elements
-from ridgeline.roofline.types import itemsize
 
 BURST = 64
 """Bytes that memory delivers at least."""

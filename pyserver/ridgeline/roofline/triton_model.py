@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import Any
 
 from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import Layout, Warp, warp_instructions
 from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
 from ridgeline.roofline.symbolic import Access, union_elements
 from ridgeline.roofline.tensors import arguments_are_its_own
-from ridgeline.roofline.types import itemsize
 from ridgeline.roofline.walk import Tally, Walker
 
 CACHE_LINE = 128
