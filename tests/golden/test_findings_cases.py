@@ -15,6 +15,7 @@ from ridgeline.findings import spans
 from ridgeline.findings.context import Context
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import Finding, ProfileDocument
+from ridgeline.trace.memory_timeline import MemoryTimelineError, read_memory_timeline
 from ridgeline.trace.reader import read_trace
 
 
@@ -207,3 +208,40 @@ def test_autotuning_trials_do_not_make_the_program_launch_bound(tmp_path: Path) 
     (finding,) = _by_code(_write(tmp_path / "t.json.gz", events), "launch-bound")
     assert finding.evidence["launches_per_step"] == 1.0
     assert finding.evidence["busy_us_per_step"] == pytest.approx(4.0)
+
+
+def test_a_raw_memory_timeline_begins_with_what_was_there(hta: Path) -> None:
+    """[110] 16,845 rows; those of time -1 are the starting level, and category 0 has 102,440,608 B at index 744."""
+    timeline = read_memory_timeline(hta / "memory_analysis" / "memory_timeline.raw.gz")
+    assert len(timeline.time_ns) == 16_845
+    assert int((timeline.time_ns == -1).sum()) == 645
+    assert timeline.by_category(744)[0] == 102_440_608
+    assert timeline.start_bytes == int(timeline.total[644])
+    assert timeline.start_bytes <= timeline.peak_bytes <= int(timeline.total.max())
+    moments = timeline.time_ns[timeline.time_ns != -1]
+    assert moments.min() > 1_600_000_000_000_000_000, "no event lies 54 years ago"
+
+
+@pytest.mark.parametrize("text", ["{}", "[[1, 2]]", '[["a", 1, 2, 3]]', "[[1, 1, 5, -2]]", "not json"])
+def test_other_files_are_no_memory_timeline(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(MemoryTimelineError):
+        read_memory_timeline(path)
+
+
+@pytest.mark.parametrize(("recorded", "expected"), [(False, 1), (True, 0)])
+def test_memory_of_worker_threads_may_be_missing(tmp_path: Path, recorded: bool, expected: int) -> None:
+    """[109] Two allocations of 4,000,012 B, one of them in a thread; the recording has the ops of both, and memory of one."""
+
+    def op(tid: int, ts: float) -> dict[str, Any]:
+        return {"ph": "X", "cat": "cpu_op", "name": "aten::empty", "pid": 1, "tid": tid, "ts": ts, "dur": 9.0, "args": {"External id": tid}}  # fmt: skip
+
+    events = [op(1, 10.0), _memory(12.0, 1, 4_000_012, 4_000_012), op(2, 30.0)]
+    if recorded:
+        events.append(_memory(32.0, 2, 4_000_012, 8_000_024))
+    found = _by_code(_write(tmp_path / "w.json.gz", events, profile_memory=1), "memory-incomplete")
+    assert len(found) == expected
+    if found:
+        assert "worker memory not recorded" in found[0].message
+        assert found[0].evidence["threads"] == 1

@@ -1,70 +1,83 @@
-"""``export_memory_timeline``'s raw form: ``[[time, action, bytes, category], …]``, a file of its own.
+"""``export_memory_timeline(...)`` in its raw form: ``[[time_ns, action, bytes, category], …]``, gzipped or not.
 
-Sizes are signed (what is freed is negative, a new version of a tensor is written as minus the old and plus the new), so
-the level is their running sum. Rows of time -1 are what existed before: the starting level, not events.
+Rows with time -1 are tensors that existed when recording began: the starting level, not events. A version change is two
+rows, minus in the old category and plus in the new one. Actions and categories are torch's (``torch.profiler._memory_profiler``).
 """
 
 from __future__ import annotations
 
-import re
+import gzip
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from ridgeline.trace.errors import TraceError
-from ridgeline.trace.source import ByteSource
-from ridgeline.trace.tables import F64, I64
+from ridgeline.trace.tables import I32, I64
 
-_LARGEST = 1 << 30
+CATEGORIES = (
+    "unknown",
+    "parameter",
+    "gradient",
+    "activation",
+    "temporary",
+    "optimizer_state",
+    "autograd_detail",
+    "input",
+)
+"""Names by index, as torch orders them in this file; an index beyond them has no name."""
+MAX_BYTES = 1 << 31
 
 
-class MemoryTimeline(NamedTuple):
-    """What was allocated when. ``level`` includes what existed before recording began."""
+class MemoryTimelineError(ValueError):
+    """The file is not a raw memory timeline; one line says why."""
 
-    time: F64
-    """As in the file (ns), of the rows that are events."""
-    level: I64
-    """Bytes allocated after each event."""
-    initial: int
-    """Bytes that existed before: the rows of time -1."""
-    by_category: dict[int, int]
-    """Bytes of ``initial`` by category number."""
+
+@dataclass(slots=True, frozen=True)
+class MemoryTimeline:
+    """Every array has one entry a row of the file, in the file's order."""
+
+    time_ns: I64
+    """-1: before the recording."""
+    bytes: I64
+    category: I32
+    total: I64
+    """Bytes live after each row."""
 
     @property
-    def peak(self) -> int:
-        return max(self.initial, int(self.level.max())) if len(self.level) else self.initial
+    def start_bytes(self) -> int:
+        """What was live when recording began."""
+        return int(self.bytes[self.time_ns == -1].sum())
+
+    @property
+    def peak_bytes(self) -> int:
+        """The highest level at the end of any instant; rows of one instant belong together."""
+        if not len(self.total):
+            return 0
+        last = np.append(self.time_ns[1:] != self.time_ns[:-1], True)
+        return int(max(self.total[last].max(), 0))
+
+    def by_category(self, row: int) -> dict[int, int]:
+        """Live bytes of each category after a row."""
+        upto = slice(0, row + 1)
+        sums = np.bincount(self.category[upto], weights=self.bytes[upto].astype(np.float64))
+        return {int(k): int(sums[k]) for k in np.unique(self.category[upto])}
 
 
-def read_memory_timeline(path: str | Path) -> MemoryTimeline:
-    """Reads the raw form, compressed or not. Raises :class:`TraceError` where it is something else."""
-    parts, size = [], 0
-    for piece in ByteSource(path):
-        parts.append(piece)
-        size += len(piece)
-        if size > _LARGEST:
-            raise TraceError(f"{path} is too large for a memory timeline (over 1 GB)")
-    text = b"".join(parts)
-    if not re.match(rb"\s*\[\s*(?:\[|\])", text):
-        raise TraceError(f"{path} is no memory timeline in its raw form: it holds no rows")
+def read_memory_timeline(path: Path) -> MemoryTimeline:
+    """Raises :class:`MemoryTimelineError` for anything else than such a file, ``OSError`` if it cannot be read."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise MemoryTimelineError(f"{path}: larger than {MAX_BYTES >> 30} GiB")
     try:
-        rows: list[list[Any]] = msgspec.json.decode(text, type=list[list[Any]])
-    except msgspec.DecodeError as error:
-        raise TraceError(f"{path} is no memory timeline in its raw form ({error})") from None
-    initial, level = 0, 0
-    by_category: dict[int, int] = {}
-    times: list[float] = []
-    levels: list[int] = []
-    for row in rows:
-        if len(row) < 3 or not isinstance(row[0], (int, float)) or not isinstance(row[2], int):
-            continue
-        level += row[2]
-        if row[0] < 0:
-            initial = level
-            if len(row) > 3 and isinstance(row[3], int):
-                by_category[row[3]] = by_category.get(row[3], 0) + row[2]
-            continue
-        times.append(float(row[0]))
-        levels.append(level)
-    return MemoryTimeline(np.array(times, dtype=np.float64), np.array(levels, dtype=np.int64), initial, by_category)
+        rows = msgspec.json.decode(data, type=list[tuple[int, int, int, int]])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise MemoryTimelineError(
+            f"{path} is no raw memory timeline ([[time, action, bytes, category], …]): {error}"
+        ) from error
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    if len(table) and table[:, 3].min() < 0:
+        raise MemoryTimelineError(f"{path}: a category below zero")
+    return MemoryTimeline(table[:, 0], table[:, 2], table[:, 3].astype(np.int32), np.cumsum(table[:, 2]))

@@ -1,4 +1,5 @@
-"""``memory-near-capacity``, ``allocation-in-loop``, ``memory-fragmentation``: what memory costs, or soon will."""
+"""``memory-near-capacity``, ``allocation-in-loop``, ``memory-fragmentation``: what memory costs, or soon will;
+``memory-incomplete``: that not all of it was recorded."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ NEAR_PCT = 90.0
 """Of the device's memory (the TensorBoard profiler's threshold): beyond it the allocator begins to free and retry."""
 PER_STEP = 0.5
 """Driver allocations a step. A caching allocator has all it needs after the first steps."""
+ALLOCATING = ("aten::empty", "aten::empty_strided", "aten::empty_like")
 FRAGMENTED_PCT = 30.0
 """Of the reserved peak that was not allocated when the allocated peak was reached."""
 FRAGMENTED_BYTES = 1 << 30
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    return _capacity(facts) + _driver_calls(facts) + _fragmentation(facts)
+    return _capacity(facts) + _driver_calls(facts) + _fragmentation(facts) + _incomplete(facts)
 
 
 def capacity_of(facts: Facts) -> int | None:
@@ -130,5 +132,28 @@ def _fragmentation(facts: Facts) -> list[Candidate]:
                 "peak_bytes": memory.peak_bytes,
                 "threshold_pct": FRAGMENTED_PCT,
             },
+        )
+    ]
+
+
+def _incomplete(facts: Facts) -> list[Candidate]:
+    """Threads that allocate without any of their memory in the recording: the profiler follows some threads' ops only."""
+    memory = facts.trace.memory
+    if memory is None:
+        return []
+    rows = facts.ops_named(*ALLOCATING)
+    silent = {int(t) for t in facts.trace.ops.tid[rows]} - {int(t) for t in memory.tid}
+    if not silent:
+        return []
+    first = next(int(r) for r in rows if int(facts.trace.ops.tid[r]) in silent)
+    return [
+        Candidate(
+            code="memory-incomplete",
+            title="Not all memory was recorded",
+            fact=f"{len(silent)} threads allocate, and the recording holds none of it (worker memory not recorded): peak and live "
+            "allocations are a lower bound.",
+            hint=True,
+            at=facts.line_of_op(first),
+            evidence={"threads": len(silent)},
         )
     ]
