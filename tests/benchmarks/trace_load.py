@@ -168,24 +168,25 @@ print(busy, float(kernels["sum (us)"].sum()), len(kernels))
 """
 
 
-def measure(python: str, program: str, *arguments: str) -> tuple[float, float, str]:
-    """(seconds, peak memory in MB, what it printed) of one process, start of the interpreter included."""
+def measure(python: str, program: str, *arguments: str) -> tuple[float, float, float, str]:
+    """(seconds, CPU seconds, peak MB, what it printed) of one process, start of the interpreter included."""
     watch = (
         "import resource, subprocess, sys, time\n"
         "begin = time.perf_counter()\n"
         "done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)\n"
         "took = time.perf_counter() - begin\n"
-        "peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000\n"
+        "usage = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+        "used = usage.ru_utime + usage.ru_stime\n"
         "sys.stderr.write(done.stderr[-2000:])\n"
-        "print(took, peak, done.returncode, done.stdout.strip().splitlines()[-1:] or [''])\n"
+        "print(took, used, usage.ru_maxrss / 1000, done.returncode, done.stdout.strip().splitlines()[-1:] or [''])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", watch, python, "-c", program, *arguments], capture_output=True, text=True, check=True
     )
-    took, peak, status, rest = done.stdout.split(None, 3)
+    took, used, peak, status, rest = done.stdout.split(None, 4)
     if status != "0":
         raise RuntimeError(done.stderr[-2000:])
-    return float(took), float(peak), rest.strip()
+    return float(took), float(used), float(peak), rest.strip()
 
 
 def hta_interpreter() -> str:
@@ -227,22 +228,23 @@ def main() -> int:
             rows[f"HTA, {backend}"] = (hta, HTA, (backend,))
     if options.only:
         rows = {name: row for name, row in rows.items() if name in options.only.split(",")}
-    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
+    figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
     answers: dict[str, str] = {}
     for _ in range(options.rounds):
         for name, (python, program, arguments) in rows.items():
-            took, peak, answers[name] = measure(python, program, str(path), *arguments)
-            figures[name].append((took, peak))
-            print(f"  {name}: {took:.2f} s, {peak:.0f} MB  {answers[name]}", file=sys.stderr)
+            took, used, peak, answers[name] = measure(python, program, str(path), *arguments)
+            figures[name].append((took, used, peak))
+            print(f"  {name}: {took:.2f} s, {used:.2f} CPU s, {peak:.0f} MB  {answers[name]}", file=sys.stderr)
     print(
         f"{path.stat().st_size / 1e6:.0f} MB, {events:,} events, {options.rounds} alternating runs, {os.cpu_count()} cores"
     )
-    print(f"{'':28}{'median s':>10}{'best s':>10}{'peak MB':>10}{'x json.load':>13}")
-    base = statistics.median(took for took, _ in figures["json.load"]) if figures.get("json.load") else None
+    print(f"{'':28}{'median s':>10}{'best s':>10}{'CPU s':>10}{'peak MB':>10}{'x json.load':>13}")
+    base = statistics.median(run[0] for run in figures["json.load"]) if figures.get("json.load") else None
     for name, runs in figures.items():
-        median, best, peak = statistics.median(t for t, _ in runs), min(t for t, _ in runs), max(m for _, m in runs)
+        seconds, cpu, peaks = zip(*runs)
+        median = statistics.median(seconds)
         ratio = f"{median / base:13.3f}" if base else f"{'':>13}"
-        print(f"{name:28}{median:10.2f}{best:10.2f}{peak:10.0f}{ratio}")
+        print(f"{name:28}{median:10.2f}{min(seconds):10.2f}{statistics.median(cpu):10.2f}{max(peaks):10.0f}{ratio}")
     if options.json:
         options.json.write_text(json.dumps({"events": events, "runs": figures, "answers": answers}, indent=1))
     return 0

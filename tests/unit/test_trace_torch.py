@@ -45,9 +45,9 @@ def test_cpu_operators_as_torch_counts_them(tmp_path: Path) -> None:
     assert counts["aten::mm"] == averages["aten::mm"].count == 9
     for name, row in averages.items():
         if name in counts and name != "train":
-            assert counts[name] == row.count
+            assert counts[name] >= row.count  # torch folds an operator into a caller of the same name.
             # torch takes the time of whatever ran inside, ranges too; operators here lose only operators.
-            assert own[name] == pytest.approx(row.self_cpu_time_total, abs=0.01 * row.count + 0.01)
+            assert own[name] == pytest.approx(row.self_cpu_time_total, abs=0.01 * counts[name] + 0.01)
     work = work_table(trace)
     assert work.on_cpu
     assert work.time.sum() == pytest.approx(trace.ops.self_dur.sum())
