@@ -99,3 +99,22 @@ def test_stacks_of_2021_name_statements(tmp_path: Path) -> None:
     assert (line.file, line.line, line.granularity) == ("model.py", 31, "statement")
     assert (line.phase.forward_us, line.phase.backward_us, rest.device_us) == (5, 9, 0)
     assert [(f.file, f.line) for f in one.refs(0)[0].stack] == [("train.py", 46), ("model.py", 31)]
+
+
+def test_without_the_module_the_kernel_file_is_still_named(tmp_path: Path) -> None:
+    one = attributed(
+        tmp_path,
+        op(
+            0,
+            10,
+            "triton_poi_fused_add_relu_0",
+            ext=1,
+            kernel_file="/tmp/torchinductor_me/ab/cabc.py",
+            kernel_backend="triton",
+        ),
+        call(4, 2, "cuLaunchKernel", corr=1, ext=1, cat="cuda_driver"),
+        kernel(20, 5, "triton_poi_fused_add_relu_0", corr=1, ext=1),
+    )
+    site = one.result.sites[int(one.result.site[0])]
+    assert (site.module, site.kernel_file) == (None, "/tmp/torchinductor_me/ab/cabc.py")
+    assert one.result.aten[int(one.result.aten_set[0])] == ("add", "relu")

@@ -14,12 +14,12 @@ from ridgeline.attribution.compiled import STALE, CompiledCode
 from ridgeline.attribution.eager import EagerCode, HostLines
 from ridgeline.attribution.frames import FrameLines
 from ridgeline.attribution.host import host_of, regions_of
+from ridgeline.attribution.kernel_places import place_kernel_files, place_user_kernels
 from ridgeline.attribution.model import Attribution, GeneratedSite, PhaseOf
 from ridgeline.attribution.modules import ModuleIndex
 from ridgeline.attribution.region_lines import RegionLines
 from ridgeline.attribution.sources import SourceStore
 from ridgeline.attribution.timeline import load_timeline
-from ridgeline.attribution.user_kernels import place_user_kernels
 from ridgeline.inductor.files import GeneratedFiles
 from ridgeline.inductor.provenance import ProvenanceLog, read_provenance
 from ridgeline.profile import SourceRef
@@ -73,6 +73,7 @@ def attribute(
     if not work.on_cpu:
         user_files = [file.path for file in sidecar.files if file.kind == "user"] if sidecar is not None else []
         place_user_kernels(trace, work, builder, store, user_files)
+        place_kernel_files(trace, work, builder, modules.files)
     if builder.rejected_us > 0:
         builder.note(f"{builder.rejected_us:.0f} us lie on lines that have changed since they were compiled ({STALE})")
     return Attribution(

@@ -16,7 +16,7 @@ from ridgeline.attribution.host import Host
 from ridgeline.attribution.model import PhaseOf
 from ridgeline.attribution.timeline import LineTimeline
 from ridgeline.attribution.trials import trials
-from ridgeline.inductor.names import is_generic
+from ridgeline.inductor.names import is_generic, take_apart
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import F64, I32, I64, Call, Trace
 from ridgeline.trace.work import WorkTable
@@ -238,7 +238,12 @@ class EagerCode:
             if self.builder.aten_set[row] < 0 and op_name >= 0:
                 if op_name not in aten:
                     text = trace.strings[op_name]
-                    aten[op_name] = (
-                        self.builder.aten_id((text.replace("::", "."),)) if "::" in text and " " not in text else -1
-                    )
+                    aten[op_name] = self.builder.aten_id(_aten(text))
                 self.builder.aten_set[row] = aten[op_name]
+
+
+def _aten(op: str) -> tuple[str, ...]:
+    """``aten::mm`` -> ``aten.mm``; a generated kernel's launch -> the ops in its name; nothing for marks of regions."""
+    if "::" in op and " " not in op:
+        return (op.replace("::", "."),)
+    return take_apart(op).ops

@@ -1,4 +1,5 @@
-"""The user's own ``@triton.jit`` kernels, launched outside compiled code: where they are defined."""
+"""Where a kernel is defined, for launches whose place in a wrapper module is not known: the single-kernel file that the
+launching op names, or the user's own ``@triton.jit`` function."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from ridgeline.attribution.builder import Builder
 from ridgeline.attribution.model import GeneratedSite
+from ridgeline.attribution.resolve import kernel_file_of
 from ridgeline.attribution.sources import Function, SourceStore
+from ridgeline.inductor.files import GeneratedFiles
 from ridgeline.trace.tables import Trace, Work
 from ridgeline.trace.work import WorkTable
 
@@ -56,3 +59,29 @@ def place_user_kernels(
                     module=None, definition_line=None, call_line=None, kernel_file=place[0], kernel_line=place[1]
                 )
             )
+
+
+def place_kernel_files(trace: Trace, work: WorkTable, builder: Builder, files: GeneratedFiles) -> None:
+    """Give launches without a site the single-kernel file that their op names."""
+    known: dict[int, int] = {}
+    for row in np.flatnonzero((builder.site < 0) & (work.op >= 0)).tolist():
+        op = int(work.op[row])
+        args = int(trace.ops.args[op])
+        if args < 0:
+            continue
+        if args not in known:
+            path = kernel_file_of(trace, op)
+            if path is None:
+                known[args] = -1
+                continue
+            parsed = files.kernel(path)
+            known[args] = builder.site_id(
+                GeneratedSite(
+                    module=None,
+                    definition_line=None,
+                    call_line=None,
+                    kernel_file=files.shown(path),
+                    kernel_line=parsed.line if parsed is not None else None,
+                )
+            )
+        builder.site[row] = known[args]
