@@ -14,6 +14,7 @@ from .compiles import CompileWatch
 from .exits import Exits, status_of
 from .hooks import PostImport
 from .inductor import InductorCapture
+from .kineto import announce
 from .labels import Scopes
 from .loaders import Loaders
 from .mainthread import MainThread, end_main_thread
@@ -78,6 +79,7 @@ class Agent:
         self.exits.install()
         if self.timeline is not None:
             self.timeline.prepare()
+        os.register_at_fork(after_in_child=self._in_child)
         self._hook_imports()
         self.imports.when("torch", self._on_torch)
         self.folder.progress("importing")
@@ -163,8 +165,17 @@ class Agent:
 
     def _on_cuda(self) -> None:
         """CUDA was initialized by the program. (The agent never does: it would break a later fork.)"""
-        if self.recorder is not None:
+        if self.recorder is not None and os.getpid() == self.folder.pid:
+            announce("cuda")
             self.recorder.devices_appeared()
+
+    def _in_child(self) -> None:
+        """A forked child: nothing is recorded there, least of all for the whole life of a loader's worker."""
+        if self.timeline is not None:
+            self.timeline.stop()
+        self.scopes.active = False
+        if self.recorder is not None:
+            self.recorder.abandon()
 
     # ------------------------------------------------------------------ events
     def complain(self, what: str, error: BaseException | str) -> None:
@@ -270,7 +281,7 @@ class Agent:
             recorder.stop()
             take = recorder.best()
             if self._packer is None and take is not None and (take.order == 0 or not self._user_windows()):
-                self.notes.append(why_not_steady(recorder, how))
+                self.notes += filter(None, [why_not_steady(recorder, how)])
                 recorder.publish_best()
             if self._packer is not None:
                 self._packer.join()

@@ -20,6 +20,14 @@ _STARTING = False
 """The profile object is made within ``start``, so hooks see it before it can be in ``_OURS``."""
 
 
+_announced: set[str] = set()
+
+
+def announce(kind: str) -> None:
+    """The program is initializing this accelerator just now; torch does not count it as initialized yet."""
+    _announced.add(kind)
+
+
 def accelerators(torch: Any, wanted: str) -> list[str]:
     """Accelerator types in use by this process. Never initializes one: that would break a later fork."""
     if wanted == "cpu":
@@ -27,7 +35,9 @@ def accelerators(torch: Any, wanted: str) -> list[str]:
     found = []
     for kind in ("cuda", "xpu"):
         module = getattr(torch, kind, None)
-        if module is not None and getattr(module, "is_initialized", lambda: False)():
+        if module is None:
+            continue
+        if kind in _announced or getattr(module, "is_initialized", lambda: False)():
             found.append(kind)
     return found
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from .kineto import mute, synchronize
 from .labels import Scopes
 from .session import OpenRecording
 from .spec import Spec
@@ -65,6 +66,7 @@ class Recorder:
         self._pid = os.getpid()
         self._open_one: OpenRecording | None = None
         self._target = 0
+        self._devices: list[str] = []
         self._events_per_step: float | None = None
         self._events_per_ns: float | None = None
         self._spoiled = 0
@@ -247,6 +249,13 @@ class Recorder:
 
         self._guarded(resume)
 
+    def abandon(self) -> None:
+        """In a forked child: let go of the session that the parent has open."""
+        one, self._open_one = self._open_one, None
+        self.state = "done"
+        if one is not None:
+            mute(self.torch, True)
+
     def stop(self) -> None:
         """The program ends: close what is open. Nothing is published here."""
 
@@ -321,15 +330,24 @@ class Recorder:
         self._target = one.target
         self._plain_after = 0
         self._set("plain")
+        if one.recording.devices:
+            # Steps overlap on a device, and their ends on the host mean little: from idle to idle, over all of them.
+            self._devices = one.recording.devices
+            self.times.profiled = [(one.recording.end_ns - one.started_ns) // steps]
+            self.times.plain = []
         self.steady.restamp(time.time_ns())
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
         if interval is not None:
-            self.times.plain.append(interval)
             self._plain_after += 1
+            if not self._devices:
+                self.times.plain.append(interval)
         least = LEAST_STEPS if self.spec.then == "stop" else self._target
         waited = now - self.state_since_ns
         if self._plain_after >= least or (waited > PLAIN_NS and self._plain_after) or waited > 5 * PLAIN_NS:
+            if self._devices and self._plain_after:
+                synchronize(self.torch, self._devices)
+                self.times.plain = [(time.time_ns() - self.state_since_ns) // self._plain_after]
             self._publish_best()
 
     def _publish_best(self) -> None:

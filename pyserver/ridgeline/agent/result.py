@@ -38,7 +38,7 @@ class Result:
 
 def why_not_steady(recorder: Recorder, how: str) -> str:
     take = recorder.best()
-    if take is None:
+    if take is None or (take.order == 0 and take.window["complete"]):
         return ""
     steps = len(take.window["steps"])
     if take.window["reason"] in ("timer", "after"):

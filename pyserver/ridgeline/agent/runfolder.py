@@ -20,6 +20,8 @@ class RunFolder:
 
     def __init__(self, path: str, progress_fd: int | None = None) -> None:
         self.path = os.path.abspath(path)
+        self.pid = os.getpid()
+        """The process that writes here; forked children do not."""
         os.makedirs(self.path, exist_ok=True)
         self._fd = progress_fd
         self._lock = threading.Lock()
@@ -34,6 +36,8 @@ class RunFolder:
     # ------------------------------------------------------------------ progress
     def progress(self, phase: str, message: str = "", step: int | None = None) -> None:
         """Append one line to ``progress.jsonl``; the same phase at most four times a second."""
+        if os.getpid() != self.pid:
+            return
         now = time.time()
         if step is not None:
             self.step = step
@@ -62,8 +66,9 @@ class RunFolder:
         """Strict JSON, complete or not there at all. Raises ``OSError``."""
         target = self.file(name)
         partial = f"{target}.{os.getpid()}.part"
-        with open(partial, "w", encoding="utf-8") as file:
-            json.dump(document, file, ensure_ascii=False, allow_nan=False, default=str)
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, default=str)
+        with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(text)
         os.replace(partial, target)
 
     def write_bytes(self, name: str, chunks: list[bytes]) -> None:

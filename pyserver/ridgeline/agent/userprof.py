@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from .kineto import Recording
+from .kineto import Recording, mute
 from .labels import Scopes
 from .recorder import Recorder
 from .runfolder import RunFolder
@@ -83,19 +83,21 @@ class UserProfiler:
         me = self
 
         def _prepare_trace(self: Any) -> Any:
-            if not Recording.is_ours(self):
+            if os.getpid() != me._folder.pid:
+                mute(torch, False)  # a child that was forked while we recorded
+            elif not Recording.is_ours(self):
                 me.save_pending()
                 me._recorder.user_profiler_starts()
             return prepare(self)
 
         def _start_trace(self: Any) -> Any:
             result = begin(self)
-            if not Recording.is_ours(self):
+            if os.getpid() == me._folder.pid and not Recording.is_ours(self):
                 me._started(self)
             return result
 
         def __exit__(self: Any, *exception: Any) -> Any:
-            if Recording.is_ours(self):
+            if os.getpid() != me._folder.pid or Recording.is_ours(self):
                 return leave(self, *exception)
             me._stopping(self)
             result = leave(self, *exception)
