@@ -74,6 +74,7 @@ class Supervisor:
     _stopped: bool = False
     """We ended the program as asked, its result being there: that is no failure of its own."""
     _shows_something: bool = True
+    _unwritable: bool = False
 
     def run(self) -> causes.Cause | None:
         """Returns when the run is over and nothing of it is left; the cause when there is no profile."""
@@ -277,7 +278,9 @@ class Supervisor:
         try:
             self.folder.update(**facts)
         except OSError as error:
-            self._note("run-folder", f"cannot write {self.folder.run_json}: {error.strerror}")
+            if not self._unwritable:
+                self._unwritable = True
+                self._note("run-folder", f"cannot write {self.folder.run_json}: {error.strerror}")
 
     # The analysis
 
