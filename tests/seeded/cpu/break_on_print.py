@@ -12,7 +12,7 @@ def score(x: torch.Tensor) -> torch.Tensor:
 def main(steps: int = 80) -> None:
     torch.manual_seed(0)
     compiled = torch.compile(score)
-    x = torch.randn(256, 512)
+    x = torch.randn(2048, 512)
     for _ in range(steps):
         compiled(x)
 
