@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from roofline_kernels import H200, inductor_file, launch, pointwise
 
-from ridgeline.roofline import KernelInput, estimate
+from ridgeline.roofline import KernelInput, cpp_source, estimate
+from ridgeline.roofline.peaks import device_spec
 from ridgeline.roofline.triton_model import analyse, buffer_bytes, traffic
 
 LOOP_HEAD = """xnumel = {x}
@@ -263,3 +264,59 @@ tl.store(out_ptr0 + (x0), tmp0, xmask)"""
         concrete_inputs=["", "", "30", "3000"],
     )
     assert total(kernel) == 24_000
+
+
+CPP = """
+extern "C"  void  kernel(float* in_out_ptr0,
+                       const float* in_ptr0,
+                       const int64_t* in_ptr1,
+                       bfloat16* out_ptr0,
+                       float* out_ptr1)
+{
+    auto out_ptr2 = in_out_ptr0;
+    for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(1000L); x0+=static_cast<int64_t>(1L))
+    {
+        for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(512L); x1+=static_cast<int64_t>(16L))
+        {
+            auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x1 + 1024L*x0), static_cast<int64_t>(16));
+            auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];
+            auto tmp2 = at::vec::Vectorized<float>::loadu(out_ptr2 + static_cast<int64_t>(x1 + 512L*x0), static_cast<int64_t>(16));
+            tmp2.store(in_out_ptr0 + static_cast<int64_t>(x1 + 512L*x0));
+            tmp0.store(out_ptr0 + static_cast<int64_t>(x1 + 512L*x0));
+            out_ptr1[static_cast<int64_t>(x0)] = tmp1;
+        }
+    }
+    for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(1000L); x0+=static_cast<int64_t>(1L))
+    {
+        auto tmp0 = out_ptr1[static_cast<int64_t>(x0)];
+        out_ptr1[static_cast<int64_t>(x0)] = tmp0;
+    }
+}
+"""
+
+
+def test_a_kernel_for_the_processor() -> None:
+    read = 1000 * 512 * 4 + 1000 * 8 + 1000 * 512 * 4  # half of each row, the indices, what is updated in place
+    write = 1000 * 512 * 4 + 1000 * 512 * 2 + 1000 * 4  # what it wrote itself is not read from memory
+    assert cpp_source.traffic(CPP) == (read, write)
+    assert cpp_source.traffic("int main() {}") is None
+
+
+def test_a_processors_kernel_is_bound_by_its_memory() -> None:
+    device = device_spec("cpu", "cpu", None, {"flops": {"fp32": 3e11}, "bandwidth_gb_s": {"copy": 25.0}, "threads": 2})
+    moved = sum(cpp_source.traffic(CPP) or (0.0, 0.0))
+    kernel = KernelInput(
+        name="cpp_fused_0",
+        symbol="cpp_fused_0",
+        category="cpp",
+        duration_us=moved / 20e3,
+        count=1,
+        kernel_source=CPP,
+        on_cpu=True,
+    )
+    found = estimate(kernel, device)
+    assert found.bytes == moved
+    assert found.bound == "memory"
+    assert found.memory_pct == pytest.approx(80)
+    assert found.reason is not None
+    assert "at 2 threads" in found.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ridgeline.roofline import attention, conv, gemm
+from ridgeline.roofline import attention, conv, cpp_source, gemm
 from ridgeline.roofline.aten import moved
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
@@ -29,6 +29,9 @@ def work_of(kernel: KernelInput) -> tuple[float | None, float | None, str | None
     scores = attention.attention(kernel)
     if scores is not None:
         return scores.read + scores.write, scores.flops, rate_key(scores.type)
+    counted = cpp_source.traffic(kernel.kernel_source) if kernel.category == "cpp" and kernel.kernel_source else None
+    if counted is not None:
+        return sum(counted), None, "fp32"
     found = tensors(kernel)
     if not found or base_name(kernel) in FREE:
         return None, None, None
