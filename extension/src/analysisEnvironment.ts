@@ -22,7 +22,12 @@ export class AnalysisEnvironment {
    * The interpreter of the analysis: the one that is named, the program's own when ridgeline is installed in it, else
    * an environment that is built on first use. Throws an error in words when it cannot be built.
    */
-  async python(base: Interpreter, scope: vscode.Uri, report: Report, token: vscode.CancellationToken): Promise<string> {
+  async python(
+    base: Interpreter,
+    scope: vscode.Uri | undefined,
+    report: Report,
+    token: vscode.CancellationToken,
+  ): Promise<string> {
     const settings = vscode.workspace.getConfiguration("ridgeline.analysis", scope);
     const named = settings.get<string>("python");
     if (named) return named;

@@ -6,7 +6,15 @@ import { HeatMap } from "./heat";
 import { Interpreters } from "./interpreter";
 import { Navigation } from "./navigation";
 import { Profiler } from "./profile";
-import type { Annotations, Output, ProfileChanged, Progress, Tree, TreeItem } from "./protocol";
+import {
+  type Annotations,
+  NEED_PYTHON,
+  type Output,
+  type ProfileChanged,
+  type Progress,
+  type Tree,
+  type TreeItem,
+} from "./protocol";
 import { Server } from "./server";
 import { Status } from "./status";
 import { debugInfo, selectInterpreter, toggleAnnotations } from "./support";
@@ -21,7 +29,13 @@ export function activate(context: vscode.ExtensionContext): void {
   const storage = context.globalStorageUri.fsPath;
   const interpreters = new Interpreters(storage);
   const analysis = new AnalysisEnvironment(storage, context.asAbsolutePath("bundled/requirements-analysis.txt"), log);
-  const ours = new Server(context, interpreters, log, (client) => wire(client));
+  const ours = new Server(
+    context,
+    interpreters,
+    log,
+    (client) => wire(client),
+    (command, args) => complete(command, args),
+  );
   server = ours;
   const status = new Status(ours, interpreters);
   const profiler = new Profiler(ours, interpreters, analysis, status, output);
@@ -38,6 +52,21 @@ export function activate(context: vscode.ExtensionContext): void {
       log.info(`Results of run ${run?.id ?? "none"} are shown`),
     ),
   ];
+
+  /** The interpreters of a document's program and of its analysis; the latter is built where it is missing. */
+  const pythons = async (uri = vscode.window.activeTextEditor?.document.uri) => {
+    const program = await interpreters.resolve(uri);
+    const options = { location: vscode.ProgressLocation.Notification, title: "Ridgeline", cancellable: true };
+    const analysisPython = await vscode.window.withProgress(options, (progress, token) =>
+      analysis.python(program, uri, (message) => progress.report({ message }), token),
+    );
+    return { python: program.path, analysisPython };
+  };
+  const complete = async (command: string, args: unknown[]) => {
+    if (!NEED_PYTHON.includes(command)) return args;
+    const wanted = (args[0] ?? {}) as { uri?: string };
+    return [{ ...(await pythons(wanted.uri ? vscode.Uri.parse(wanted.uri) : undefined)), ...wanted }];
+  };
 
   const profileFile = async (target?: vscode.Uri | { uri: string }) => {
     const named = target instanceof vscode.Uri ? target : target && vscode.Uri.parse(target.uri);
@@ -66,7 +95,7 @@ export function activate(context: vscode.ExtensionContext): void {
     toggleAnnotations,
     clear: () => vscode.commands.executeCommand("ridgeline.server.clear", {}),
     selectInterpreter: () => selectInterpreter(interpreters),
-    rebuildAnalysis: () => analysis.remove(),
+    rebuildAnalysis: () => analysis.remove().then(() => pythons()),
     analysisSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "ridgeline.analysis"),
     debugInfo: () => debugInfo(context, ours, interpreters),
     showOutput: () => profiler.show(),

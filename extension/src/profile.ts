@@ -4,7 +4,7 @@ import { LSPErrorCodes, ResponseError } from "vscode-languageclient/node";
 import type { AnalysisEnvironment } from "./analysisEnvironment";
 import { type Interpreter, type Interpreters, isNewEnough } from "./interpreter";
 import { ask, Problem } from "./messages";
-import type { Output, ProfileParams, ProfileResult, Progress } from "./protocol";
+import type { Annotations, HeatLine, Output, ProfileParams, ProfileResult, Progress } from "./protocol";
 import type { Server } from "./server";
 import type { Status } from "./status";
 
@@ -103,12 +103,12 @@ export class Profiler implements vscode.Disposable {
     if (this.shows("always")) this.show();
     const wanted = { python: interpreter.path, analysisPython, ...params };
     const result = await client.sendRequest<ProfileResult>("ridgeline/profile", wanted, token);
-    return () => this.conclude(name, result);
+    return () => this.conclude(name, uri, result);
   }
 
-  private conclude(name: string, result: ProfileResult): void {
+  private conclude(name: string, uri: vscode.Uri, result: ProfileResult): void {
     if (result.state === "done" && !result.cause) {
-      vscode.window.setStatusBarMessage(`$(check) Ridgeline: ${result.message}`, 15_000);
+      this.announce(uri, result.message);
       return;
     }
     if (result.state === "cancelled") return;
@@ -122,6 +122,22 @@ export class Profiler implements vscode.Disposable {
       if (action) vscode.commands.executeCommand(action.command, ...(action.arguments ?? []));
       else if (picked) this.show();
     });
+  }
+
+  /** The result in one line; the hot lines may be below the fold, so there is a way to the hottest. */
+  private async announce(uri: vscode.Uri, message: string): Promise<void> {
+    const [hottest, list] = ["Hottest Line", "Hot Spots"];
+    const picked = await vscode.window.showInformationMessage(message, hottest, list);
+    if (picked === list) await vscode.commands.executeCommand("ridgeline.showTree");
+    if (picked !== hottest) return;
+    const client = await this.server.start();
+    const { lines } = await client.sendRequest<Annotations>("ridgeline/annotations", { uri: uri.toString() });
+    const line = lines.reduce<HeatLine | undefined>(
+      (best, row) => (best && best.percent >= row.percent ? best : row),
+      undefined,
+    );
+    const at = new vscode.Position(line?.line ?? 0, 0);
+    await vscode.window.showTextDocument(uri, { selection: new vscode.Range(at, at) });
   }
 
   private explain(error: unknown, token: vscode.CancellationToken): (() => void) | undefined {

@@ -69,6 +69,8 @@ export interface ProfileChanged {
 export interface HeatLine {
   line: number;
   bucket: number;
+  /** Share of the step. */
+  percent: number;
   text: string;
   stale: boolean;
 }
@@ -121,7 +123,16 @@ export interface HotKernel {
 }
 
 /** Commands of this client that the server may name in lenses, hovers and actions. */
-export const CLIENT_COMMANDS = ["ridgeline.goToLocations", "ridgeline.profileFile", "ridgeline.openTrace"] as const;
+export const CLIENT_COMMANDS = [
+  "goToLocations",
+  "profileFile",
+  "openTrace",
+  "selectInterpreter",
+  "rebuildAnalysis",
+].map((name) => `ridgeline.${name}`);
+
+/** Commands of the server that run code of the program or of the analysis, and so need to be told the interpreters. */
+export const NEED_PYTHON = ["openTrace", "benchmark", "verifyAutotune"].map((name) => `ridgeline.server.${name}`);
 
 /** Commands of the server that may stand behind links in hovers. */
 export const SERVER_COMMANDS = [

@@ -25,6 +25,9 @@ class QuietClient extends LanguageClient {
   }
 }
 
+/** The arguments of a server command, completed with what only this client knows. */
+export type Complete = (command: string, args: unknown[]) => Promise<unknown[]>;
+
 /** Registers what a fresh client must listen to; called for each client before it starts. */
 export type Wire = (client: LanguageClient) => vscode.Disposable[];
 
@@ -44,6 +47,7 @@ export class Server implements vscode.Disposable {
     private readonly interpreters: Interpreters,
     private readonly log: vscode.LogOutputChannel,
     private readonly wire: Wire,
+    private readonly complete: Complete,
   ) {}
 
   /** The running client, started if need be. Throws an error in words when there is no interpreter for it. */
@@ -132,6 +136,9 @@ export class Server implements vscode.Disposable {
         },
         initializationFailedHandler: () => false,
         markdown: { isTrusted: { enabledCommands: [...CLIENT_COMMANDS, ...SERVER_COMMANDS] }, supportThemeIcons: true },
+        middleware: {
+          executeCommand: async (command, args, next) => next(command, await this.complete(command, args)),
+        },
         initializationOptions: () => ({
           trusted: vscode.workspace.isTrusted,
           client: { annotations: true, tree: true, output: true, openTrace: true, commands: CLIENT_COMMANDS },

@@ -180,4 +180,4 @@ def test_the_clients_names_are_the_servers(manifest: dict[str, Any]) -> None:
     }
     source = (ROOT / "extension" / "src" / "protocol.ts").read_text()
     for name in names:
-        assert f'"{name.removeprefix("ridgeline.server.")}"' in source, name
+        assert f'"{name.removeprefix("ridgeline.").removeprefix("server.")}"' in source, name

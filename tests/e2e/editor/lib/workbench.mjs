@@ -33,8 +33,12 @@ export class Workbench {
       await this.command("Notifications: Clear All");
     while (await this.page.locator(".tab.dirty").count()) await this.command("View: Revert and Close Editor");
     await this.command("View: Close All Editors");
-    if (await this.page.locator(".part.panel").isVisible()) await this.page.keyboard.press("Control+j");
+    await this.hidePanel();
     await this.openFile(file);
+  }
+
+  async hidePanel() {
+    if (await this.page.locator(".part.panel").isVisible()) await this.page.keyboard.press("Control+j");
   }
 
   /** A blank page first: closing a workbench directly leaves its extension host behind for minutes. */
@@ -59,22 +63,19 @@ export class Workbench {
     await input.fill(text);
   }
 
+  /** Clicks the row: Enter could come before the list is filtered, and take another one. */
   async command(title) {
     await this.page.keyboard.press("F1");
     await this.quickInput(`>${title}`);
-    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
-    await this.page.keyboard.press("Enter");
+    await this.pick(title);
   }
 
   async openFile(name, line) {
+    const base = name.split("/").pop();
     await this.page.keyboard.press("Control+p");
     await this.quickInput(line ? `${name}:${line}` : name);
-    await this.page
-      .locator(".quick-input-list .monaco-list-row", { hasText: name.split("/").pop() })
-      .first()
-      .waitFor();
-    await this.page.keyboard.press("Enter");
-    await this.activeTab(name.split("/").pop());
+    await this.pick(base);
+    await this.activeTab(base);
   }
 
   async goToLine(line, column = 1) {

@@ -122,7 +122,8 @@ session(
   "the Python extension",
   {
     editor: "python-extension",
-    start: { stub: true, machine: { "ridgeline.python": null } },
+    // The stub may choose what is no interpreter, so the server has one of its own.
+    start: { stub: true, machine: { "ridgeline.python": null, "ridgeline.server.python": python } },
     setUp: (place) => place.write("chosen.txt", python),
   },
   {

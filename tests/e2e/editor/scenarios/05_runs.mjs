@@ -100,9 +100,9 @@ session(
       );
       await window.screenshot("running");
       await isOver(window);
-      await window.lens("/step").first().waitFor();
+      await window.lens("/step").first().waitFor({ state: "attached" });
       console.log(`# first lens ${Math.round((Date.now() - clicked) / 1000)} s after the click`);
-      await window.command("View: Close Panel");
+      await window.hidePanel();
       await window.goToLine(48);
       await until(async () => (await window.lenses()).length > 2, "lenses");
       const lines = await Promise.all((await window.lens("/step").all()).map((lens) => window.lineBelow(lens)));
@@ -129,8 +129,13 @@ session(
       await clickProfile(window);
       await window.toast("Profiling eager_training.py").waitFor();
       await isOver(window);
-      await window.lens("/step").first().waitFor();
+      await window.lens("/step").first().waitFor({ state: "attached" });
       assert.match(await window.output(), /eager_training\.py/);
+      await window.press(window.toast("Hottest Line"), "Hottest Line");
+      await until(
+        async () => /optimizer\.step|looked_up|self\.top|self\.bottom/.test(await window.currentLine()),
+        "a hot line",
+      );
       await window.command("Ridgeline: Show Hot Spots");
       assert.match((await window.tree()).join("\n"), /aten::|mm/);
       await window.screenshot("eager");
@@ -255,7 +260,7 @@ session(
       const terminal = spawn(join(python, "..", "ridgeline"), args, { cwd: place.workspace, env, stdio: "ignore" });
       const [status] = await once(terminal, "exit");
       assert.equal(status, 0);
-      await window.lens("/step").first().waitFor();
+      await window.lens("/step").first().waitFor({ state: "attached" });
     },
   },
 );
