@@ -1,0 +1,89 @@
+"""Runs recorded by the agent on an H200 (``data/h200_runs``): device time on statements, checked against the programs."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ridgeline.analysis import analyze_run
+from ridgeline.profile import ProfileDocument
+
+DATA = Path(__file__).parent / "data" / "h200_runs"
+
+# For each program: what its lines must be, by text, with the least part (per cent) of the attributed device time.
+MLP = {
+    "h = self.fc1(x)": 25.0,
+    "h = torch.relu(self.fc2(h)) + x": 25.0,
+    "opt.step()": 10.0,
+    "h = torch.nn.functional.gelu(h)": 2.0,
+}
+ENCODER = {
+    "score = q @ k.transpose(-2, -1) / (d // self.heads) ** 0.5": 10.0,
+    "attn = score.softmax(-1) @ v": 10.0,
+    "return x + self.down(torch.nn.functional.silu(self.up(self.n2(x))))": 25.0,
+    "opt.step()": 5.0,
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProfileDocument]:
+    folder = tmp_path_factory.mktemp("runs")
+    documents = {}
+    for archive in DATA.glob("*.tar.gz"):
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+        name = archive.name.removesuffix(".tar.gz")
+        documents[name] = analyze_run(folder / name)
+    return documents
+
+
+@pytest.mark.parametrize("name", ["mlp_train", "encoder_train", "slow_habits"])
+def test_nearly_all_device_time_is_on_statements(runs: dict[str, ProfileDocument], name: str) -> None:
+    document = runs[name]
+    assert document.totals.self_device_us is not None
+    on_statements = sum(line.device_us for line in document.lines if line.granularity == "statement")
+    assert on_statements >= 0.98 * document.totals.self_device_us
+    assert document.unattributed.share_pct is not None
+    assert document.unattributed.share_pct <= 1.0
+
+
+@pytest.mark.parametrize(("name", "expected"), [("mlp_train", MLP), ("encoder_train", ENCODER)])
+def test_the_hot_lines_are_the_right_ones(
+    runs: dict[str, ProfileDocument], name: str, expected: dict[str, float]
+) -> None:
+    shares = {line.text: line.share_pct or 0.0 for line in runs[name].lines}
+    for text, least in expected.items():
+        assert shares.get(text, 0.0) >= least, (text, shares)
+
+
+def test_phases_of_a_compiled_step(runs: dict[str, ProfileDocument]) -> None:
+    lines = {line.text: line for line in runs["mlp_train"].lines}
+    # The input needs no gradient: one product forward, one backward. Behind it: one forward, two backward.
+    first, second = lines["h = self.fc1(x)"].phase, lines["h = torch.relu(self.fc2(h)) + x"].phase
+    assert first.backward_us == pytest.approx(first.forward_us, rel=0.3)
+    assert second.backward_us > 1.3 * second.forward_us > 0
+    optimizer = lines["opt.step()"]
+    assert optimizer.phase.optimizer_us == pytest.approx(optimizer.device_us)
+
+
+def test_every_generated_kernel_leads_to_its_module_and_call_line(runs: dict[str, ProfileDocument]) -> None:
+    for kernel in runs["mlp_train"].kernels:
+        if kernel.name.startswith("triton_"):
+            calls = [call for ref in kernel.generated for call in ref.call_lines]
+            assert sum(call.count for call in calls) == kernel.count, kernel.name
+            assert kernel.aten
+
+
+def test_each_habit_is_found_on_its_statement(runs: dict[str, ProfileDocument]) -> None:
+    document = runs["slow_habits"]
+    found = {(f.code, f.line) for f in document.findings}
+    text = {line.line: line.text or "" for line in document.lines}
+    assert ("data-loading", 34) in found
+    assert {line for code, line in found if code == "hidden-sync"} == {44, 49}
+    assert "loss.item()" in text[44]
+    assert text[49].startswith("if (total")
+    assert ("host-round-trip", 21) in found
+    assert ("small-kernels", 48) in found
+    assert ("pageable-copy", 37) in found
