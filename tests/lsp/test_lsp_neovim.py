@@ -77,7 +77,7 @@ def test_neovim_shows_a_stored_run_with_the_documented_configuration(project: Pr
     binaries = tmp_path / "bin"
     binaries.mkdir()
     launcher = binaries / "ridgeline"
-    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m ridgeline.lsp\n', encoding="utf-8")
+    launcher.write_text(f"#!/bin/sh\nexec {sys.executable} -m ridgeline.lsp\n", encoding="utf-8")
     launcher.chmod(0o755)
     (tmp_path / "init.lua").write_text(documented_configuration(), encoding="utf-8")
     (tmp_path / "probe.lua").write_text(PROBE, encoding="utf-8")
@@ -95,7 +95,16 @@ def test_neovim_shows_a_stored_run_with_the_documented_configuration(project: Pr
         "PROBE_LINE": str(gelu),
         "PROBE_OUT": str(tmp_path / "out.json"),
     }
-    command = [program, "--headless", "--clean", "-u", str(tmp_path / "init.lua"), "-S", str(tmp_path / "probe.lua"), "+qall!"]
+    command = [
+        program,
+        "--headless",
+        "--clean",
+        "-u",
+        str(tmp_path / "init.lua"),
+        "-S",
+        str(tmp_path / "probe.lua"),
+        "+qall!",
+    ]
     done = subprocess.run(command, env=env, cwd=project.workspace, capture_output=True, timeout=110)
     assert (tmp_path / "out.json").is_file(), (done.stderr + done.stdout).decode()
     out = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))

@@ -157,3 +157,15 @@ def test_advertised_commands_are_those_of_the_page(tmp_path: Path) -> None:
     commands = {value for key, value in vars(protocol).items() if key.startswith("COMMAND_")}
     assert set(capabilities["executeCommandProvider"]["commands"]) == commands
     assert capabilities["textDocumentSync"]["change"] == 2
+
+
+@pytest.mark.slow
+def test_the_start_is_mostly_pygls(tmp_path: Path) -> None:
+    """At most one and a half times importing pygls alone; the least of several runs in turns, so that load does not decide."""
+    sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
+    import lsp_startup
+
+    result = lsp_startup.measure(5)
+    assert result["server_initialize_s"]["min"] <= 1.5 * result["pygls_import_s"]["min"]
+    assert result["rss_mb"] < 120
+    assert result["forbidden_imports"] == []

@@ -31,6 +31,7 @@ time.sleep(600)
 
 TRAIN = """\
 import torch
+print("start of training")
 layer = torch.nn.Linear(128, 128)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
 for step in range(60):
@@ -39,7 +40,6 @@ for step in range(60):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-print("end of training")
 """
 
 
@@ -200,7 +200,7 @@ async def test_a_program_is_profiled_and_shown(vscode: Session, project: Project
     phases = [progress["phase"] for progress in vscode.told["ridgeline/progress"]]
     assert phases.index("importing") < phases.index("recording") < phases.index("analyzing")
     assert vscode.told["ridgeline/progress"][-1]["state"] == "done"
-    assert "end of training" in "".join(piece["text"] for piece in vscode.told["ridgeline/output"])
+    assert "start of training" in "".join(piece["text"] for piece in vscode.told["ridgeline/output"])
     lenses = await vscode.lenses(uri)
     hottest = max(lenses, key=lambda line: float(lenses[line].split("% of step")[0].rsplit("·", 1)[-1]))
     assert hottest == TRAIN.split("\n").index("    loss = torch.nn.functional.gelu(layer(x)).sum()")

@@ -19,6 +19,8 @@ from ridgeline.units import duration
 
 Json = protocol.Json
 
+OUTPUT_EVERY_S = 0.05
+
 SELECT_INTERPRETER = "ridgeline.selectInterpreter"
 REBUILD_ANALYSIS = "ridgeline.rebuildAnalysis"
 BUTTONS = {
@@ -155,6 +157,8 @@ class Reporter:
         self.token = token
         self._begun = False
         self._last: protocol.Progress | None = None
+        self._pieces: list[tuple[str, str, str]] = []
+        self._flush: asyncio.TimerHandle | None = None
 
     def begin(self, title: str, runner: Runner) -> None:
         if self.token is None:
@@ -174,14 +178,27 @@ class Reporter:
             self.server.work_done_progress.report(self.token, report)
 
     def output(self, run: str, stream: str, text: str) -> None:
-        if self.server.wishes.output:
-            self.server.tell(protocol.OUTPUT, {"run": run, "stream": stream, "text": text})
-        else:
-            self.server.window_log_message(
-                types.LogMessageParams(type=types.MessageType.Log, message=text.rstrip("\n"))
-            )
+        """Pieces are gathered for a moment: an unbuffered program may write a thousand of them a second."""
+        if self._pieces and self._pieces[-1][:2] == (run, stream):
+            text = self._pieces.pop()[2] + text
+        self._pieces.append((run, stream, text))
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(OUTPUT_EVERY_S, self.flush)
+
+    def flush(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        pieces, self._pieces = self._pieces, []
+        for run, stream, text in pieces:
+            if self.server.wishes.output:
+                self.server.tell(protocol.OUTPUT, {"run": run, "stream": stream, "text": text})
+            else:
+                message = types.LogMessageParams(type=types.MessageType.Log, message=text.rstrip("\n"))
+                self.server.window_log_message(message)
 
     def end(self, state: protocol.State, message: str) -> None:
+        self.flush()
         last = self._last
         final: protocol.Progress = {
             "run": last["run"] if last else None,

@@ -165,6 +165,8 @@ class RidgelineServer(LanguageServer):
         )
         self.documents[item.uri] = document
         self._views.pop(item.uri, None)
+        # A run may have ended since the last look at the folders, and a person opens its file at once.
+        self.library.forget()
         for listener in self.listeners:
             listener.shown({item.uri}, "restored")
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 PREFERENCES = ".editor.json"
 MAX_LOADED = 16
+LISTED_FOR_S = 0.25
+"""How long a listing holds: one change is looked at from many sides, and each look costs three ``stat`` a run."""
 MAX_LOOKED_AT = 200
 """Runs whose manifests are read when a file is looked for under another path."""
 
@@ -111,6 +114,8 @@ class Library:
     """Runs that could not be indexed; they are not tried again until they change."""
     _loaded: dict[Path, tuple[RunInfo, ShownRun]] = field(default_factory=dict)
     _by_path: dict[str, ShownRun | None] = field(default_factory=dict)
+    _listed: list[RunInfo] | None = None
+    _listed_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.open(self.roots)
@@ -128,15 +133,13 @@ class Library:
 
     def runs(self, *, hidden: bool = False) -> list[RunInfo]:
         """Finished runs, newest first; those that were cleared only with ``hidden``."""
-        found = [
-            info
-            for store in self.stores
-            for info in store.runs()
-            if info.finished and (hidden or info.id not in self.hidden)
-        ]
-        if len(self.stores) > 1:
-            found.sort(key=lambda info: (info.created, info.folder.path.name), reverse=True)
-        return found
+        now = time.monotonic()
+        if self._listed is None or now - self._listed_at > LISTED_FOR_S:
+            found = [info for store in self.stores for info in store.runs() if info.finished]
+            if len(self.stores) > 1:
+                found.sort(key=lambda info: (info.created, info.folder.path.name), reverse=True)
+            self._listed, self._listed_at = found, now
+        return [info for info in self._listed if hidden or info.id not in self.hidden]
 
     def poll(self) -> list[RunInfo]:
         """Runs that appeared or changed since the last call. May be called from another thread, one call at a time;
@@ -146,6 +149,7 @@ class Library:
     def forget(self) -> None:
         """Drops which run is shown for which file, so that it is found anew."""
         self._by_path.clear()
+        self._listed = None
 
     def find(self, run_id: str) -> ShownRun | None:
         for store in self.stores:

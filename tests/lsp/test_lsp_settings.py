@@ -1,0 +1,111 @@
+"""Settings as clients send them, the variables in them, and the specification of a run that comes of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ridgeline.lsp.requests import RequestError, folder_of, inherited_environment, run_spec
+from ridgeline.lsp.settings import SettingError, Settings, read, read_env_file, substitute
+
+
+def test_every_key_is_optional() -> None:
+    settings, problems = read(None)
+    assert problems == []
+    assert (settings.annotations.minimumPercent, settings.annotations.maximumLenses, settings.run.then) == (
+        1.0,
+        200,
+        "stop",
+    )
+
+
+def test_one_bad_value_does_not_switch_everything_off() -> None:
+    given = {
+        "annotations": {"lenses": "yes", "hints": False, "minimumPercent": 5},
+        "run": {"args": [1], "steps": True},
+        "x": 1,
+    }
+    settings, problems = read(given)
+    assert settings.annotations.lenses is True
+    assert settings.annotations.hints is False
+    assert settings.annotations.minimumPercent == 5.0
+    assert settings.run.args == []
+    assert settings.run.steps is None
+    assert len(problems) == 3
+    assert "ridgeline.annotations.lenses: 'yes' is not a boolean" in problems
+    assert read("nonsense")[1] == ["ridgeline is not an object"]
+
+
+def test_severities_by_code_then_for_all_then_information() -> None:
+    settings, _ = read({"diagnostics": {"severity": {"launch-bound": "off", "*": "hint", "odd": "loud"}}})
+    assert [settings.diagnostics.of(code) for code in ("launch-bound", "other", "odd")] == [
+        "off",
+        "hint",
+        "information",
+    ]
+
+
+def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA", "/data")
+    file, folder = Path("/w/src/train.py"), Path("/w")
+    text = "${workspaceFolder}|${file}|${fileDirname}|${env:DATA}|${env:UNSET_HERE}|${userHome}"
+    assert substitute(text, name="x", file=file, folder=folder) == f"/w|/w/src/train.py|/w/src|/data||{Path.home()}"
+    with pytest.raises(SettingError, match=r"ridgeline\.run\.cwd: unknown variable \$\{command:x\}"):
+        substitute("${command:x}", name="ridgeline.run.cwd", file=file, folder=folder)
+    with pytest.raises(SettingError, match="has no value here"):
+        substitute("${workspaceFolder}", name="x", file=file, folder=None)
+
+
+def test_env_files(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_text(
+        "# comment\nA=1\nexport B = \"two words\" \nC=x # trailing\nD='#no'\nnonsense\n=v\nE=a=b\n", encoding="utf-8"
+    )
+    assert read_env_file(path) == {"A": "1", "B": "two words", "C": "x", "D": "#no", "E": "a=b"}
+    with pytest.raises(SettingError, match="envFile"):
+        read_env_file(tmp_path / "missing")
+
+
+def test_a_request_goes_before_the_setting_and_the_setting_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("A=file\nB=file\nC=file\n", encoding="utf-8")
+    script = tmp_path / "train.py"
+    settings, _ = read(
+        {"run": {"envFile": ".env", "env": {"B": "setting", "C": "setting"}, "args": ["--x"], "steps": 5}}
+    )
+    params = {"env": {"C": "request"}, "python": sys.executable, "analysisPython": sys.executable, "steps": 7}
+    spec = run_spec(params, script, [tmp_path], settings)
+    assert spec.env == {"A": "file", "B": "setting", "C": "request"}
+    assert (spec.args, spec.steps, spec.cwd, spec.then) == (["--x"], 7, str(tmp_path), "stop")
+    assert (spec.keep_on_cancel, spec.output) == (False, "events")
+    assert run_spec({**params, "args": []}, script, [tmp_path], settings).args == [], "no arguments is an answer"
+    module = run_spec({**params, "module": "pkg.train"}, None, [tmp_path], settings)
+    assert (module.target, module.module, module.cwd) == ("pkg.train", True, str(tmp_path))
+
+
+def test_the_folders_environment_is_found_and_a_missing_interpreter_is_said(tmp_path: Path) -> None:
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    wanted = {"analysisPython": sys.executable}
+    assert run_spec(wanted, tmp_path / "a.py", [tmp_path], Settings()).python == str(python)
+    with pytest.raises(RequestError) as error:
+        run_spec({**wanted, "python": "/nowhere/python"}, tmp_path / "a.py", [tmp_path], Settings())
+    assert error.value.code == "wrong-interpreter"
+
+
+def test_the_innermost_folder_holds_a_file() -> None:
+    folders = [Path("/w"), Path("/w/sub"), Path("/other")]
+    assert folder_of(Path("/w/sub/a.py"), folders) == Path("/w/sub")
+    assert folder_of(Path("/elsewhere/a.py"), folders) is None
+    assert folder_of(None, folders) == Path("/w")
+
+
+def test_the_editors_variables_stay_behind_and_the_users_path_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ELECTRON_RUN_AS_NODE", "VSCODE_IPC_HOOK", "PYTHONHOME"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    found = inherited_environment()
+    assert not {"ELECTRON_RUN_AS_NODE", "VSCODE_IPC_HOOK", "PYTHONHOME"} & set(found)
+    assert found["PYTHONPATH"] == "/mine"
