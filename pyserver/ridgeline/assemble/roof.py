@@ -11,6 +11,7 @@ from typing import Any
 from ridgeline.assemble.kernels import KernelRows, op_chain, triton_args
 from ridgeline.attribution.model import Attribution
 from ridgeline.inductor.module import is_wrapper, parse_wrapper
+from ridgeline.inductor.names import split_site
 from ridgeline.profile import Autotune, Kernel, Peaks
 from ridgeline.roofline import DeviceSpec, Estimate, KernelInput, estimate
 from ridgeline.roofline.peaks import device_spec, ridge_points
@@ -172,7 +173,8 @@ class _KernelSources:
                     if source:
                         found[definition.symbol] = found[definition.name] = source
             self._definitions[module] = found
-        return self._definitions[module].get(symbol)
+        site = split_site(symbol)  # the agent names an instrumented call ``kernel@line#stem``
+        return self._definitions[module].get(site[0] if site else symbol)
 
 
 def _embedded(module: str, line: int, end_line: int) -> str | None:

@@ -91,4 +91,10 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
             confidence=0.8,
             reason="latency bound: too little work for the cost of a call.",
         )
-    return base
+    if compute is None and memory is None:
+        return base
+    shown = " and ".join(
+        f"{what} {pct:.0f} %" for what, pct in (("vector units", compute), ("memory", memory)) if pct is not None
+    )
+    reason = f"latency bound: {shown} of what was measured{threads}: threads wait, or other programs had the processor."
+    return replace(base, bound="latency", cause="dependency", borderline=True, confidence=0.5, reason=reason)
