@@ -77,13 +77,13 @@ def test_a_program_of_one_step_is_shown_whole_with_a_note(runner: Runner) -> Non
 
 
 def test_inference_without_any_marker_gets_a_stretch_of_time(runner: Runner) -> None:
-    text = "import time, torch\nm = torch.nn.Linear(64, 64)\nend = time.time() + 12\nwith torch.no_grad():\n"
-    text += "    while time.time() < end: m(torch.randn(32, 64))\nprint('served')\n"
-    run = runner.agent(runner.program("infer.py", text))
-    assert run.process.stdout == "served\n"
+    text = "import torch\nm = torch.nn.Linear(64, 64)\ntry:\n    with torch.no_grad():\n"
+    text += "        while True: m(torch.randn(32, 64))\nfinally: print('served')\n"
+    run = runner.agent(runner.program("infer.py", text), then="stop")
+    assert (run.process.returncode, run.process.stdout) == (0, "served\n")
     (window,) = run.sidecar()["windows"]
     assert window["reason"] == "timer"
-    assert len(run.events()) > 1000
+    assert sum(event["name"] == "aten::linear" for event in run.events()) > 100
 
 
 def test_after_opens_the_window_at_its_time(runner: Runner) -> None:

@@ -170,18 +170,25 @@ class Recorder:
         self.mark("profiler_step", "manual")
 
     # ------------------------------------------------------------------ for ``watch``
-    def end_early(self) -> None:
-        """Time is up for the early recording of a program without steps."""
+    def end_early(self) -> int | None:
+        """Time is up for the early recording of a program without steps; its events, None if it had ended already."""
+        counted: list[int] = []
 
         def end() -> None:
             if self.state == "early" and self._open_one is not None:
-                recording = self._open_one.recording
-                self._close(keep=True)
-                elapsed = max(recording.end_ns - recording.start_ns, 1)
-                self._events_per_ns = recording.event_count() / elapsed
+                take = self._close(keep=True)
                 self._set("settle")
+                if take is not None:
+                    elapsed = max(take.window["end_ns"] - take.window["start_ns"], 1)
+                    self._events_per_ns = take.events / elapsed
+                    counted.append(take.events)
 
         self._guarded(end)
+        return counted[0] if counted else None
+
+    def early_again(self) -> None:
+        """Go on with another early recording, for the last one held little."""
+        self._guarded(lambda: self._open("early", None, "whole") if self.state == "settle" else None)
 
     def open_timer(self, reason: str, length_ns: int) -> int:
         """Record a stretch of time; returns how long it should be, at most ``length_ns``, for its events to fit."""
@@ -409,6 +416,8 @@ class Recorder:
         take = one.close(keep)
         if take is None:
             return None
+        if not take.window["steps"]:
+            take.events = one.recording.event_count()
         better = self.best()
         if better is None or take.goodness >= better.goodness:
             self.takes = [take]

@@ -22,10 +22,12 @@ class Take:
     labels: list[list[Any]]
     order: int
     """See ``ORDER``."""
+    events: int = 0
+    """Counted for recordings without steps only: the busier one says more."""
 
     @property
     def goodness(self) -> tuple[int, int, int]:
-        return (-self.order, len(self.window["steps"]), self.window["end_ns"] - self.window["start_ns"])
+        return (-self.order, len(self.window["steps"]), self.events)
 
 
 @dataclass

@@ -7,6 +7,7 @@ that thread stays inside one C call (a join, a sleep, a server's loop) does it a
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +17,15 @@ from .recorder import PLAIN_NS, WINDOW_NS, Recorder
 from .take import Take
 
 TICK_S = 0.25
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 EARLY_NS = 3_000_000_000
-"""An early recording without a step ends after this much time that was no compilation."""
+"""An early recording without a step ends after this much time that was no compilation,"""
+EARLY_BYTES = 100 << 20
+"""or after the process has grown by so much: Kineto holds about 1 kB an event and does not tell how many they are."""
+EARLY_EVENTS = 20_000
+"""With fewer events than these the growth, or the time, was the program's: another early recording follows,"""
+EARLY_TIMES = 10
+"""so many times at most."""
 PAUSE_NS = 1_000_000_000
 QUIET_NS = 5_000_000_000
 """Markers count as absent when the last came longer ago than this and than four intervals."""
@@ -34,6 +42,15 @@ def likeness(a: dict[str, int], b: dict[str, int]) -> float:
     return dot / lengths if lengths else 0.0
 
 
+def resident_bytes() -> int:
+    """Of this process; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Watch:
     """Ticks until the recorder is done or the process ends (a daemon)."""
 
@@ -47,6 +64,9 @@ class Watch:
         self._backoff_ns = PAUSE_NS
         self._previous: dict[str, int] | None = None
         self._timer_until_ns = 0
+        self._early_base: int | None = None
+        self._again = False
+        self._times = 0
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="ridgeline-watch", daemon=True).start()
@@ -66,9 +86,11 @@ class Watch:
             self._act(recorder.begin)
         elif state == "off" and self._after_ns is not None and now - self._started_ns >= self._after_ns:
             recorder.force("after")
-        elif state == "early" and not recorder.compiling and age - self._compiled_ns > EARLY_NS:
-            if not recorder.markers_active(now, QUIET_NS):
-                self._act(self._end_early)
+        elif state == "early" and not recorder.compiling:
+            self._maybe_end_early(now, age - self._compiled_ns)
+        elif state == "settle" and self._again and not recorder.compiling:
+            self._again = False
+            self._act(recorder.early_again)
         elif state == "settle" and not recorder.compiling:
             self._maybe_open_timer(now, age)
         elif state == "timer" and now >= self._timer_until_ns:
@@ -84,9 +106,21 @@ class Watch:
         if not self._main.call(action, PATIENCE_S):
             action()
 
+    def _maybe_end_early(self, now: int, age: int) -> None:
+        if self._early_base is None:
+            self._early_base = resident_bytes()
+        grown = resident_bytes() - self._early_base
+        if (age > EARLY_NS or grown > EARLY_BYTES) and not self.recorder.markers_active(now, QUIET_NS):
+            self._act(self._end_early)
+
     def _end_early(self) -> None:
-        self.recorder.end_early()
-        self._next_timer_ns = time.time_ns() + PAUSE_NS
+        events = self.recorder.end_early()
+        now = time.time_ns()
+        self._early_base, self._compiled_ns = None, 0
+        self._next_timer_ns = now + PAUSE_NS
+        if events is not None and events < EARLY_EVENTS and self._times < EARLY_TIMES:
+            self._times += 1
+            self._again = True  # from the next tick on: scopes of the last recording have closed by then
 
     def _maybe_open_timer(self, now: int, age: int) -> None:
         recorder = self.recorder
