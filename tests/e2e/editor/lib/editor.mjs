@@ -9,6 +9,9 @@ import { Workbench } from "./workbench.mjs";
 
 const { chromium } = createRequire(join(root, "extension", "package.json"))("playwright-core");
 
+// Without these an interrupt would end this process before its exit handlers.
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
+
 const CHROMIUM = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update";
 const USER_SETTINGS = {
   "workbench.reduceMotion": "on",
@@ -76,6 +79,7 @@ export class Editor {
     const address = ["--bind-addr", `127.0.0.1:${this.port}`, "--auth", "none", "--reconnection-grace-time", "5"];
     const [node, all] = this.command(...address, ...switches, ...trusted);
     const log = openSync(join(this.home, "server.log"), "w");
+    process.on("exit", () => this.kill());
     this.process = spawn(node, all, { env: this.environment, stdio: ["ignore", log, log], detached: true });
     for (let attempt = 0; attempt < 200; attempt++) {
       const health = await fetch(`http://127.0.0.1:${this.port}/healthz`).catch(() => undefined);
@@ -94,15 +98,18 @@ export class Editor {
     return workbench;
   }
 
+  /** Ends the server and all that it started; also when the tests themselves are ended. */
+  kill() {
+    try {
+      if (this.process) process.kill(-this.process.pid, "SIGTERM");
+    } catch {
+      // It ended by itself.
+    }
+  }
+
   async stop() {
     await this.browser?.close();
-    if (this.process) {
-      try {
-        process.kill(-this.process.pid, "SIGTERM");
-      } catch {
-        // It ended by itself.
-      }
-    }
+    this.kill();
     if (!process.env.RIDGELINE_KEEP)
       rmSync(this.home, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
   }

@@ -86,7 +86,7 @@ session(
       await window.openFile("cabgated.py");
       await window.lens(UP).waitFor();
       await window.page.keyboard.press("Control+Shift+o");
-      assert.ok((await window.quickPickItems()).some((item) => /\d ms/.test(item)));
+      assert.match((await window.quickPickItems())[0], /gemm_f32f32_tf32f32_f32_tn_n/, "the hottest first");
     },
 
     "a quick fix mutes a finding": async (window) => {
