@@ -17,7 +17,7 @@ import numpy.typing as npt
 A = TypeVar("A", bound=Hashable)
 B = TypeVar("B", bound=Hashable)
 
-MAX_CELLS = 40_000_000
+MAX_CELLS = 16_000_000
 """Of the dynamic program; longer sequences are matched only where they agree one to one."""
 
 _Bool = npt.NDArray[np.bool_]

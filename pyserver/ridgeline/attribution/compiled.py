@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.attribution.align import Alignment, align
+from ridgeline.attribution.align import align
 from ridgeline.attribution.builder import Builder
 from ridgeline.attribution.graphs import replay_places
 from ridgeline.attribution.host import Host, Regions, is_graph_call, outermost_in, site_ops
@@ -18,7 +19,7 @@ from ridgeline.attribution.resolve import RegionResolver, kernel_file_of
 from ridgeline.inductor.module import CallSite, op_name
 from ridgeline.inductor.names import is_generic, take_apart
 from ridgeline.profile import SourceRef
-from ridgeline.trace.tables import I64, Call, Trace
+from ridgeline.trace.tables import I32, I64, Call, Trace
 from ridgeline.trace.work import WorkTable
 
 AMBIGUOUS = "several call sites of the generated module fit this launch"
@@ -39,6 +40,15 @@ class _Item:
 
 
 @dataclass(slots=True)
+class _Execution:
+    """What one execution of a module came to, for all that launch the same."""
+
+    columns: list[npt.NDArray[Any]]
+    rejected: npt.NDArray[np.bool_]
+    itemised: bool
+
+
+@dataclass(slots=True)
 class CompiledCode:
     trace: Trace
     work: WorkTable
@@ -50,11 +60,8 @@ class CompiledCode:
     modules_seen: dict[str, ModuleEntry] = field(default_factory=dict)
     _itemised: set[int] = field(default_factory=set)
     """Regions in which C++ kernels have events of their own."""
-    _alignments: dict[tuple[str, tuple[_Item, ...]], Alignment] = field(default_factory=dict)
-    _replays: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = field(default_factory=dict)
+    _executions: dict[tuple[object, ...], _Execution] = field(default_factory=dict)
     _sites: dict[tuple[str, int, str | None], int] = field(default_factory=dict)
-    _settled: dict[tuple[str, int, int, int], tuple[int, int, int, int, int]] = field(default_factory=dict)
-    """(module, call, arguments, device name) -> site, ops, source, phase, symbol: all launches of a kind are alike."""
     _combined: dict[tuple[int, ...], tuple[SourceRef, ...]] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -131,6 +138,9 @@ class CompiledCode:
     def _launches(self, region: int, rows: I64, entry: ModuleEntry) -> None:
         since = np.full(len(rows), self.regions.start[region])
         tops = outermost_in(self.trace, self.host.op[rows], since)
+        self._repeat(region, rows, entry, tops, lambda: self._launch_each(region, rows, entry, tops))
+
+    def _launch_each(self, region: int, rows: I64, entry: ModuleEntry, tops: I32) -> None:
         items: list[_Item] = []
         item_of: dict[int, int] = {}
         of_row: list[int] = []
@@ -141,29 +151,52 @@ class CompiledCode:
                 op = self.trace.strings[int(self.trace.ops.name[top])] if top >= 0 else None
                 items.append(_Item(op, self.trace.strings[int(self.work.name[row])]))
             of_row.append(item_of[key])
-        cache_key = (entry.stem, tuple(items))
-        if cache_key not in self._alignments:
-            self._alignments[cache_key] = align(items, entry.wrapper.calls, lambda a, b: _fits(a, b, entry))
-        alignment = self._alignments[cache_key]
+        alignment = align(items, entry.wrapper.calls, lambda a, b: _fits(a, b, entry))
         for row, item, top in zip(rows.tolist(), of_row, tops.tolist()):
             place = alignment.places[item]
-            if (
-                self.work.on_cpu
-                and place >= 0
-                and top == self.host.op[row]
-                and entry.wrapper.calls[place].kind == "kernel"
-            ):
-                self.builder.symbol[row] = self.builder.symbol_id(entry.wrapper.calls[place].callee)
+            call = entry.wrapper.calls[place] if place >= 0 else None
+            if self.work.on_cpu and call is not None and call.kind == "kernel" and top == self.host.op[row]:
+                self.builder.symbol[row] = self.builder.symbol_id(call.callee)
                 self._itemised.add(region)
             self._place(row, region, entry, place, alignment.candidates[item])
 
     def _replay(self, region: int, rows: I64, entry: ModuleEntry) -> None:
-        names = tuple(self.trace.strings[i] for i in self.work.name[rows].tolist())
-        key = (entry.stem, names)
-        if key not in self._replays:
-            self._replays[key] = replay_places(names, entry.wrapper)
-        for row, place in zip(rows.tolist(), self._replays[key]):
-            self._place(row, region, entry, place)
+        def each() -> None:
+            names = [self.trace.strings[i] for i in self.work.name[rows].tolist()]
+            for row, place in zip(rows.tolist(), replay_places(names, entry.wrapper)):
+                self._place(row, region, entry, place)
+
+        self._repeat(region, rows, entry, np.full(len(rows), -1, dtype=np.int32), each)
+
+    def _repeat(self, region: int, rows: I64, entry: ModuleEntry, tops: I32, each: Callable[[], None]) -> None:
+        """Attribute rows one by one, or, where an execution of the module launched exactly the same, as it was then."""
+        op = self.host.op[rows]
+        args = np.where(op >= 0, self.trace.ops.args[np.maximum(op, 0)], -1) if len(self.trace.ops.args) else op
+        _, pattern = np.unique(tops, return_inverse=True)
+        key = (
+            entry.stem,
+            *(id(ref) for ref in self.region_line(region, entry)),
+            self.work.name[rows].tobytes(),
+            args.tobytes(),
+            pattern.astype(np.int32).tobytes(),
+            (tops == op).tobytes(),
+            self.host.in_optimizer[rows].tobytes(),
+        )
+        b = self.builder
+        columns: tuple[npt.NDArray[Any], ...] = (b.site, b.aten_set, b.source, b.phase, b.symbol, b.reason)
+        known = self._executions.get(key)
+        if known is not None:
+            for column, then in zip(columns, known.columns):
+                column[rows] = then
+            self.builder.rejected_us += float(self.work.time[rows[known.rejected]].sum())
+            if known.itemised:
+                self._itemised.add(region)
+            return
+        each()
+        stale = self.builder.reason[rows] == self.builder.reason_id(STALE)
+        if (self.host.region[rows] == region).all():  # none was handed on to the eager rules
+            values: list[npt.NDArray[Any]] = [column[rows].copy() for column in columns]
+            self._executions[key] = _Execution(values, stale, region in self._itemised)
 
     def _place(self, row: int, region: int, entry: ModuleEntry, index: int, candidates: tuple[int, ...] = ()) -> None:
         """Row ``row`` was launched by call ``index`` of the module (-1: not known, one of ``candidates``)."""
@@ -177,33 +210,18 @@ class CompiledCode:
                 return
             self._fallback(row, region, entry, AMBIGUOUS if candidates else None)
             return
-        op = int(self.host.op[row])
-        key = (entry.stem, index, int(self.trace.ops.args[op]) if op >= 0 else -1, int(self.work.name[row]))
-        settled = self._settled.get(key)
-        if settled is not None and not self.host.in_optimizer[row]:
-            builder = self.builder
-            builder.site[row], builder.aten_set[row], builder.source[row], builder.phase[row] = settled[:4]
-            if settled[4] >= 0:
-                builder.symbol[row] = settled[4]
-            return
         call = entry.wrapper.calls[index]
         self._site(row, entry, call, known_line=True)
         self.builder.aten_set[row] = self.builder.aten_id(call.aten or take_apart(call.callee).ops)
         found = entry.statements(call.handle)
         if found.refs:
             self._finish(row, region, entry, found.refs)
-            if not self.host.in_optimizer[row] and not all(ref.library for ref in found.refs):
-                self._settled[key] = self._columns(row)
         elif found.stale:
             self._phase(row, entry)
             self.builder.reason[row] = self.builder.reason_id(STALE)
             self.builder.rejected_us += float(self.work.time[row])
         else:
             self._fallback(row, region, entry)
-
-    def _columns(self, row: int) -> tuple[int, int, int, int, int]:
-        b = self.builder
-        return int(b.site[row]), int(b.aten_set[row]), int(b.source[row]), int(b.phase[row]), int(b.symbol[row])
 
     def _finish(self, row: int, region: int, entry: ModuleEntry, refs: tuple[SourceRef, ...]) -> None:
         self._phase(row, entry)

@@ -17,7 +17,7 @@ from ridgeline.inductor.module import is_wrapper
 
 MAX_FILES = 100_000
 MAX_FILE_BYTES = 64_000_000
-MAX_ARCHIVE_BYTES = 2_000_000_000
+MAX_ARCHIVE_BYTES = 512_000_000
 
 
 @dataclass(slots=True, frozen=True)

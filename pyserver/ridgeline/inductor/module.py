@@ -18,6 +18,9 @@ SiteKind = Literal["kernel", "extern", "fallback", "copy"]
 MAX_LINES = 2_000_000
 """Beyond this a file is not a wrapper module that anybody could use; the rest is ignored."""
 
+MAX_LINE = 200_000
+"""Characters; a longer line is passed over."""
+
 _AOT_ID = re.compile(r"^# AOT ID: \[(?P<ids>[^\]]*)\]")
 _KERNEL_PATH = re.compile(r"^\s*# kernel path: (?P<path>.+?)\s*$")
 _ORIGINAL_PATH = re.compile(r"^\s*# Original path: (?P<path>.+?):(?P<line>\d+)\s*$")
@@ -145,6 +148,9 @@ class _Scanner:
         index = 0
         while index < len(self.rows):
             row = self.rows[index]
+            if len(row) > MAX_LINE:
+                index += 1
+                continue
             stripped = row.lstrip()
             if stripped.startswith(("#", "//")):
                 self._comment(row)

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from ridgeline.profile import Category
 
+MAX_NAME = 2000
 _KINDS: dict[str, tuple[Category, str]] = {
     "poi": ("pointwise", "pointwise"),
     "red": ("reduction", "reduction"),
@@ -118,6 +119,8 @@ def split_ops(joined: str) -> tuple[str, ...]:
     """``_softmax_add`` -> (``_softmax``, ``add``): fewest words, compounds only from the known ones."""
     if not joined:
         return ()
+    if len(joined) > MAX_NAME:  # nothing that Inductor wrote: its names are capped
+        return (joined[:MAX_NAME],)
     # best[i]: the cheapest split of joined[:i], whose next word starts after the separator at i.
     best: list[tuple[int, tuple[str, ...]] | None] = [None] * (len(joined) + 1)
     starts = [-1, *(i for i, char in enumerate(joined) if char == "_")]
