@@ -24,6 +24,7 @@ from ridgeline.assemble.devices import (
 from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.operators import memory_table, operator_table, user_ranges
+from ridgeline.assemble.ranks import ranks_of, straggler
 from ridgeline.assemble.recorded import source_of, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
@@ -56,7 +57,8 @@ class Recording:
     provenance: Path | None = None
     source_roots: Sequence[tuple[str, str]] = ()
     select_steps: tuple[int, int] | None = None
-    ranks: list[int] | None = None
+    other_ranks: Sequence[Path] = ()
+    """Traces of the same job's other ranks; the document is that of ``trace``."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -93,6 +95,7 @@ def analyze_paths(
             provenance=provenance,
             source_roots=source_roots,
             select_steps=select_steps,
+            other_ranks=traces[1:],
         )
     )
 
@@ -173,13 +176,15 @@ def analyze(recording: Recording) -> ProfileDocument:
     )
     document.padding = measure_padding(context)
     document.findings = find(context)
+    if recording.other_ranks:
+        _add_ranks(document, trace, recording)
     document.files = file_rows(document, recording.sidecar)
     return document
 
 
-def _read(path: Path) -> Trace:
+def _read(path: Path, *, frames: bool = True) -> Trace:
     try:
-        trace = read_trace(path)
+        trace = read_trace(path, frames=frames)
     except TraceError as error:
         raise UnreadableError(str(error)) from error
     tables = (trace.device_events, trace.calls, trace.ops, trace.ranges, trace.frames)
@@ -243,6 +248,14 @@ def _compile_events(sidecar: Sidecar | None) -> list[CompileEvent]:
         for note in sidecar.compile_notes
         if note.kind in kinds
     ]
+
+
+def _add_ranks(document: ProfileDocument, trace: Trace, recording: Recording) -> None:
+    traces = [trace, *(_read(path, frames=False) for path in recording.other_ranks)]
+    document.source.ranks = ranks_of(traces)
+    found = straggler(traces, document.source.steps)
+    if found is not None:
+        document.findings.append(found)
 
 
 def _useful_rows_pct(sidecar: Sidecar | None) -> float | None:

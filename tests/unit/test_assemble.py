@@ -191,6 +191,27 @@ def test_a_folder_of_tensorboards_handler(tmp_path: Path) -> None:
     assert analyze_paths([logs]).kernels[0].total_us == 5
 
 
+def test_the_straggler_is_the_rank_that_waits_least(tmp_path: Path) -> None:
+    """Rank 0 all-reduces 100-200, rank 1 180-200, rank 2 150-200: transfer 20, waits 80, 0, 30; rank 1 came last."""
+    paths = []
+    for rank, start in enumerate((100, 180, 150)):
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        events = (
+            label("ProfilerStep#1", 0, 300),
+            launch(1, 1),
+            kernel("ncclDevKernel_AllReduce_Sum", start, 200 - start, 1),
+        )
+        paths.append(trace(folder, *events, distributedInfo={"rank": rank, "world_size": 3}))
+    document = analyze_paths(paths)
+    assert document.source.ranks == [0, 1, 2]
+    (found,) = [f for f in document.findings if f.code == "rank-straggler"]
+    assert found.title == "Rank 1 is waited for"
+    assert found.evidence["transfer_us"] == 20
+    assert found.evidence["wait_us_by_rank"] == {"0": 80, "1": 0, "2": 30}
+    assert found.saving_us is None
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("empty.json", b""), ("text.json", b"hello"), ("list.json", b"[1, 2"), ("bad.json.gz", b"\x1f\x8b\x08")],
