@@ -43,7 +43,7 @@ from ridgeline.trace.reader import TraceError, read_trace
 from ridgeline.trace.tables import StepRow, Trace
 from ridgeline.trace.work import WorkTable, work_table
 
-TRACE_SUFFIXES = (".json", ".json.gz", ".pt.trace.json", ".pt.trace.json.gz")
+TRACE_SUFFIXES = (".json", ".json.gz")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,11 +105,10 @@ def _traces_at(path: Path) -> list[Path]:
         raise UnreadableError(f"{path} does not exist; name a trace (.json, .json.gz), a run folder or a log folder")
     if path.is_file():
         return [path]
-    found = sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(".pt.trace.json"))
-    found += sorted(p for p in path.iterdir() if p.is_file() and p.name.endswith(".pt.trace.json.gz"))
-    found = found or sorted(
-        p for p in path.iterdir() if p.is_file() and p.name.endswith(TRACE_SUFFIXES) and "trace" in p.name
-    )
+    files = sorted(p for p in path.iterdir() if p.is_file())
+    # TensorBoard's handler: WORKER.TIME.pt.trace.json[.gz], one a recorded window. The newest of each worker counts.
+    newest = {p.name.split(".", 1)[0]: p for p in files if p.name.endswith((".pt.trace.json", ".pt.trace.json.gz"))}
+    found = list(newest.values()) or [p for p in files if p.name.endswith(TRACE_SUFFIXES) and "trace" in p.name]
     if not found:
         raise UnreadableError(f"{path} holds no trace (*.json, *.json.gz) and is no run folder; name the trace itself")
     return found

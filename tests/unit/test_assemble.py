@@ -188,7 +188,13 @@ def test_a_folder_of_tensorboards_handler(tmp_path: Path) -> None:
     data = trace(tmp_path, launch(1, 1), kernel("k", 10, 5, 1)).read_bytes()
     (logs / "host_1.1700000000000.pt.trace.json.gz").write_bytes(gzip.compress(data))
     (logs / "events.out.tfevents").write_bytes(b"x")
-    assert analyze_paths([logs]).kernels[0].total_us == 5
+    newer = trace(tmp_path, launch(1, 1), kernel("k", 10, 6, 1)).read_bytes()
+    (logs / "host_1.1700000009999.pt.trace.json.gz").write_bytes(gzip.compress(newer))
+    document = analyze_paths([logs])
+    assert document.kernels[0].total_us == 6, (
+        "the newest window of the worker, not one after another as if they were ranks"
+    )
+    assert document.source.ranks is None
 
 
 def test_the_straggler_is_the_rank_that_waits_least(tmp_path: Path) -> None:
