@@ -42,7 +42,9 @@ def text_console(output: Path | None) -> Iterator[Console]:
     from rich.console import Console
 
     if output is None:
-        yield Console()
+        # A pipe or a log has no width of its own; rich would take 80 columns and cut names short.
+        wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+        yield Console(width=120 if wide else None)
         return
     with opened(output) as stream:
         yield Console(file=stream, width=120, color_system=None, force_terminal=False)
