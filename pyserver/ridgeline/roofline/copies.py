@@ -15,7 +15,11 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
     if on_device or kernel.category == "memset":
         peak = device.properties.get("pin_gb_s") or device.bandwidth_gb_s
         pct = 100 * gb_s / peak if peak else None
-        if pct is not None and 60 <= pct <= 105:
+        if pct is not None and pct > 105:
+            return Estimate(
+                bytes=moved, reason=f"{pct:.0f} % of DRAM peak: the bytes or the time of this copy are wrong."
+            )
+        if pct is not None and pct >= 60:
             reason = f"memory bound: {gb_s:.0f} GB/s, {pct:.0f} % of DRAM's rate."
             return Estimate(
                 bytes=moved,
@@ -36,6 +40,6 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
                 memory_pct=pct,
                 reason="latency bound: a copy this small is mostly start and end.",
             )
-        return Estimate(bytes=moved, gb_per_s=gb_s, memory_pct=pct if pct is not None and pct <= 105 else None)
+        return Estimate(bytes=moved, gb_per_s=gb_s, memory_pct=pct)
     kind = "pageable" if "ageable" in kernel.symbol else "pinned" if "inned" in kernel.symbol else "host"
     return Estimate(bytes=moved, gb_per_s=gb_s, reason=f"{gb_s:.1f} GB/s over the link to the host ({kind} memory).")
