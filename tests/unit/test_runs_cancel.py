@@ -179,6 +179,17 @@ def test_death_of_the_supervisor_itself_ends_the_program(runs: Starter) -> None:
     assert wait_for(lambda: not running.left(), 3)
 
 
+def test_death_of_the_inner_supervisor_leaves_nothing_either(runs: Starter) -> None:
+    """Killed by hand, or by the kernel out of memory: its guard adopts the orphans and ends them."""
+    running = runs.start(AWKWARD, args=["deaf"], then="continue")
+    running.until("captured")
+    assert wait_for(lambda: len(running.left()) >= PROCESSES, 10)
+    inner = int(Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()[0])
+    os.kill(inner, 9)
+    assert running.process.wait(5) == 128 + 9
+    assert not running.left()
+
+
 def test_sigterm_to_the_supervisor_is_a_cancel(runs: Starter) -> None:
     running = runs.start(AWKWARD, then="continue")
     running.until("captured")

@@ -16,6 +16,7 @@ if not __package__:  # Started by path, isolated: our own packages first.
 
 def main(argv: list[str] | None = None) -> int:
     """0 when the run came to an end, whatever the end; 2 for a bad specification."""
+    from ridgeline.runs import processes
     from ridgeline.runs.folder import RunFolder
     from ridgeline.runs.progress import Events
     from ridgeline.runs.spec import RunSpec, SpecError
@@ -34,8 +35,12 @@ def main(argv: list[str] | None = None) -> int:
     except (OSError, SpecError) as error:
         print(f"ridgeline: cannot read {asked.spec}: {error}", file=sys.stderr)
         return 2
-    Supervisor(spec, RunFolder(asked.spec.resolve().parent), Events(asked.events_fd), asked.control_fd).run()
-    return 0
+
+    def supervise() -> int:
+        Supervisor(spec, RunFolder(asked.spec.resolve().parent), Events(asked.events_fd), asked.control_fd).run()
+        return 0
+
+    return processes.guarded(supervise)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -201,6 +202,36 @@ def run_to_end(argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> int:
         return shell_status(subprocess.run(list(argv), cwd=cwd, env=dict(env), check=False).returncode)
     except OSError as error:
         raise StartError(f"cannot start {argv[0]}: {error.strerror or error}") from error
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Runs ``work`` in a child and ends what it leaves if it is killed itself; its status, 128 + n for signal n.
+
+    The two watch each other: this process adopts and sweeps the orphans of a killed child, and a child whose guard is
+    killed gets SIGTERM. Call it before there are threads.
+    """
+    guard = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        os._exit(_status_of(work) if os.getppid() == guard else 125)
+    become_subreaper()
+    for ignored in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
+    _, status = os.waitpid(child, 0)
+    reaper = Reaper()
+    sweep(reap=reaper.collect)
+    return shell_status(os.waitstatus_to_exitcode(status))
+
+
+def _status_of(work: Callable[[], int]) -> int:
+    """What ``work`` returns, or 125 with its traceback on standard error."""
+    try:
+        return work()
+    except Exception:  # noqa: BLE001 - the last line of defence of a process: said, and told by its status
+        traceback.print_exc()
+        return 125
 
 
 class Reaper:
