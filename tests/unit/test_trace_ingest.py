@@ -54,7 +54,7 @@ def test_windows_paths_with_raw_backslashes(tmp_path: Path) -> None:
     assert "a\nb\\c" in names(trace)
     assert "torch\\cuda\\__init__.py(219): _lazy_init" in names(trace)
     assert parse_frame("torch\\cuda\\__init__.py(219): _lazy_init") == ("torch/cuda/__init__.py", 219, "_lazy_init")
-    assert codes(trace)["repaired-escapes"].startswith("repaired 2 places")
+    assert codes(trace)["repaired-escapes"].startswith("repaired 2 escapes")
 
 
 @pytest.mark.parametrize(
@@ -433,6 +433,17 @@ def test_times_of_another_century_are_left_out(tmp_path: Path) -> None:
     assert len(trace.ops.start) == 0
     assert {"wrong-clock", "endless-duration"} <= codes(trace).keys()
     assert trace.device_events.start.max() == pytest.approx(190)
+
+
+def test_a_few_records_an_hour_away_are_left_out_and_many_are_not(tmp_path: Path) -> None:
+    day = 86_400e6
+    events = [kernel(day + 10 * n, 5) for n in range(500)]
+    trace = built(tmp_path, *events, kernel(0, 5), kernel(day / 2, 5))
+    assert kernel_total(trace) == 2500
+    assert codes(trace)["wrong-clock"].startswith("2 ")
+    two_bursts = built(tmp_path, *events, *[kernel(10 * n, 5) for n in range(50)])
+    assert kernel_total(two_bursts) == 2750
+    assert not two_bursts.quality.skipped
 
 
 def test_frames_that_never_closed(tmp_path: Path) -> None:

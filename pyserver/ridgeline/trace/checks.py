@@ -15,13 +15,15 @@ from ridgeline.trace.records import Damage
 from ridgeline.trace.tables import Call, Calls, Trace
 
 Table = dict[str, npt.NDArray[Any]]
+_HOUR_NS = 3600e9
+_FEW = 0.01
 
 _MENDS = {
-    repair.ESCAPES: "backslashes that start no legal escape were read as backslashes",
-    repair.UTF8: "bytes that are no UTF-8 are shown as replacement characters",
-    repair.CONTROL: "raw control characters inside names were escaped",
-    repair.NUMBERS: "values that are no JSON (NaN, Infinity…) were read as unknown",
-    repair.COMMAS: "commas were dropped or put in",
+    repair.ESCAPES: ("escape", "backslashes that start no legal escape were read as backslashes"),
+    repair.UTF8: ("place", "bytes that are no UTF-8 are shown as replacement characters"),
+    repair.CONTROL: ("place", "raw control characters inside names were escaped"),
+    repair.NUMBERS: ("value", "what is no JSON (NaN, Infinity…) was read as unknown"),
+    repair.COMMAS: ("comma", "too many or missing"),
 }
 
 
@@ -33,12 +35,8 @@ def warn(quality: Quality, code: str, message: str, count: int = 1) -> None:
 def note_damage(quality: Quality, damage: Damage, paths_mended: int) -> None:
     """What was mended and lost while parsing."""
     for kind, count in sorted(damage.mends.items()):
-        warn(
-            quality,
-            f"repaired-{kind}",
-            f"repaired {count} {'place' if count == 1 else 'places'}: {_MENDS[kind]}",
-            count,
-        )
+        noun, what = _MENDS[kind]
+        warn(quality, f"repaired-{kind}", f"repaired {count} {noun}{'' if count == 1 else 's'}: {what}", count)
     if paths_mended:
         warn(
             quality,
@@ -46,14 +44,10 @@ def note_damage(quality: Quality, damage: Damage, paths_mended: int) -> None:
             f"repaired {paths_mended} Windows paths whose backslashes were not escaped",
             paths_mended,
         )
-    quality.repaired = (
-        damage.mends.total() + paths_mended
-        if hasattr(damage.mends, "total")
-        else sum(damage.mends.values()) + paths_mended
-    )
+    quality.repaired = sum(damage.mends.values()) + paths_mended
     quality.skipped = len(damage.skipped)
     if damage.skipped:
-        places = ", ".join(f"{place:,}" for place in damage.skipped[:5])
+        places = ", ".join(str(place) for place in damage.skipped[:5])
         more = ", …" if len(damage.skipped) > 5 else ""
         records = "record" if len(damage.skipped) == 1 else "records"
         warn(
@@ -72,13 +66,16 @@ def usable_rows(tables: dict[str, Table], quality: Quality, longest_ns: float) -
     starts = np.concatenate([table["start"] for table in tables.values()] or [np.empty(0)])
     finite = starts[np.isfinite(starts)]
     middle = float(np.median(finite)) if len(finite) else 0.0
+    # Nothing lasts a week; and a few records an hour away from all the others did not happen then either.
+    distant = int((np.abs(finite - middle) > _HOUR_NS).sum())
+    farthest = _HOUR_NS if distant < len(finite) * _FEW else longest_ns
     wrong: Counter[str] = Counter()
     kept = {}
     for name, table in tables.items():
         start, dur = table["start"], table["dur"]
         with np.errstate(invalid="ignore"):
             no_time = ~np.isfinite(start)
-            far = ~no_time & (np.abs(start - middle) > longest_ns)
+            far = ~no_time & (np.abs(start - middle) > farthest)
             no_dur = ~(no_time | far) & ~np.isfinite(dur)
             negative = ~(no_time | far) & (dur < 0)
             long = ~(no_time | far) & np.isfinite(dur) & (dur > longest_ns / 1000.0)
@@ -89,16 +86,16 @@ def usable_rows(tables: dict[str, Table], quality: Quality, longest_ns: float) -
         wrong["endless-duration"] += int(long.sum())
         kept[name] = np.flatnonzero(~(no_time | far | no_dur | negative | long))
     words = {
-        "no-timestamp": "records have no usable timestamp and were left out",
-        "wrong-clock": "records lie more than a week from the rest (a wrong clock) and were left out",
-        "no-duration": "records have no usable duration and were left out",
-        "negative-duration": "records have a negative duration and were left out",
-        "endless-duration": "records last more than a week and were left out",
+        "no-timestamp": "no usable timestamp",
+        "wrong-clock": "far from all the others in time (a wrong clock)",
+        "no-duration": "no usable duration",
+        "negative-duration": "a negative duration",
+        "endless-duration": "a duration of more than a week",
     }
     for code, count in wrong.items():
         if count:
             quality.skipped += count
-            warn(quality, code, f"{count} {words[code]}", count)
+            warn(quality, code, f"{count} {'record' if count == 1 else 'records'} left out: {words[code]}", count)
     return kept
 
 
@@ -172,11 +169,10 @@ def _note_durations(trace: Trace) -> None:
     _, flagged = bounded(trace)
     count = int(flagged.sum())
     if count:
-        records = "record runs" if count == 1 else "records run"
         warn(
             trace.quality,
             "impossible-durations",
-            f"{count} of {len(events.start)} device {records} past later work of the same stream that is already over;"
+            f"{count} of {len(events.start)} device records {'runs' if count == 1 else 'run'} past later work of the same stream that is already over;"
             " bounded to the next start",
             count,
         )
