@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from roofline_kernels import H200, inductor_file, launch, pointwise
 
-from ridgeline.roofline import KernelInput, cpp_source, estimate
+from ridgeline.roofline import KernelInput, cpp_source, cpp_work, estimate
 from ridgeline.roofline.peaks import device_spec
 from ridgeline.roofline.triton_model import analyse, buffer_bytes, traffic
 
@@ -320,3 +320,31 @@ def test_a_processors_kernel_is_bound_by_its_memory() -> None:
     assert found.memory_pct == pytest.approx(80)
     assert found.reason is not None
     assert "at 2 threads" in found.reason
+
+
+def test_work_of_a_kernel_for_the_processor() -> None:
+    text = """
+for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(100L); x0+=static_cast<int64_t>(1L))
+{
+    for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(40L); x1+=static_cast<int64_t>(16L))
+    {
+        if(C10_LIKELY(x1 < static_cast<int64_t>(32L)))
+        {
+            auto tmp1 = tmp0 * tmp0;
+            auto tmp2 = tmp1.exp();
+            auto tmp3 = tmp2 / tmp1;
+        }
+        if(C10_UNLIKELY(x1 >= static_cast<int64_t>(32L)))
+        {
+            auto tmp1 = tmp0 * tmp0;
+        }
+    }
+    auto tmp4 = tmp3 + tmp3;
+}
+auto tmp5 = tmp4 - tmp3;
+"""
+    done = cpp_work.work(text)
+    assert done is not None
+    assert done.flops == 100 * 40 * 3 + 100 + 1
+    assert done.effort == 2 * (100 * 40 * (1 + 15 + 5) + 100 + 1)
+    assert cpp_work.work("int main() {}") is None

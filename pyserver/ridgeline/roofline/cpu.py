@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ridgeline.roofline import attention, conv, cpp_source, gemm
+from ridgeline.roofline import attention, conv, cpp_source, cpp_work, gemm
 from ridgeline.roofline.aten import moved
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
@@ -31,7 +31,8 @@ def work_of(kernel: KernelInput) -> tuple[float | None, float | None, str | None
         return scores.read + scores.write, scores.flops, rate_key(scores.type)
     counted = cpp_source.traffic(kernel.kernel_source) if kernel.category == "cpp" and kernel.kernel_source else None
     if counted is not None:
-        return sum(counted), None, "fp32"
+        done = cpp_work.work(kernel.kernel_source or "")
+        return sum(counted), done.flops if done else None, "fp32"
     found = tensors(kernel)
     if not found or base_name(kernel) in FREE:
         return None, None, None
@@ -52,6 +53,9 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
     peak = device.flops.get(kind or "fp32")
     memory = 100 * gb_s / device.bandwidth_gb_s if gb_s and device.bandwidth_gb_s else None
     compute = 100 * flop_s / peak if flop_s and peak else None
+    done = cpp_work.work(kernel.kernel_source) if kernel.category == "cpp" and kernel.kernel_source else None
+    if done is not None and peak:  # exponentials and divisions keep the vector units busy for longer than one FLOP
+        compute = 100 * done.effort / seconds / peak
     base = Estimate(
         bytes=moved_bytes,
         flops=flops,
@@ -63,6 +67,9 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
         compute_pct=compute,
     )
     threads = f" at {device.threads} threads" if device.threads else ""
+    if done is not None and compute is not None:
+        compute = min(compute, 100.0)
+        base = replace(base, compute_pct=compute)
     if compute is not None and compute > 105:
         return replace(base, compute_pct=None, reason="the rate exceeds the measured peak: bound not reported")
     if compute is not None and compute >= BOUND_PCT and compute > (memory or 0):
