@@ -125,6 +125,18 @@ def test_it_ends_when_the_clients_process_is_gone(tmp_path: Path) -> None:
     process.stdin.close()
 
 
+def test_a_client_in_another_container_names_a_process_that_is_not_here(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    assert process.stdin is not None
+    process.stdin.write(initialize(2**22 - 1, tmp_path) + frame({"method": "initialized", "params": {}}))
+    process.stdin.flush()
+    assert read_answer(process)["id"] == 1
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2.5)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
 def test_the_page_names_what_the_code_has() -> None:
     page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
     names = {value for key, value in vars(protocol).items() if key.isupper() and isinstance(value, str)}

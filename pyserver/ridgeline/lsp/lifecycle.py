@@ -132,11 +132,12 @@ def register(server: RidgelineServer) -> None:
     @server.feature(types.INITIALIZE)
     def on_initialize(ls: RidgelineServer, params: types.InitializeParams) -> None:
         initialize(ls, params)
+        # A client outside of our container names a process that we cannot see: then the end of standard input must do.
+        if params.process_id and alive(params.process_id):
+            ls.spawn(watch_parent(ls, params.process_id))
 
     @server.feature(types.INITIALIZED)
     def on_initialized(ls: RidgelineServer, params: types.InitializedParams) -> None:
-        if ls.process_id:
-            ls.spawn(watch_parent(ls, ls.process_id))
         ls.spawn(watch_runs(ls))
         if ls.can.configuration:
             ls.spawn(pull_settings(ls))

@@ -50,6 +50,9 @@ def _kernel(run: ShownRun, identity: Any) -> Json | None:
 
 
 async def _serve(server: RidgelineServer, run: ShownRun, kernel: Json | None, params: Json) -> str:
+    if not server.trusted:
+        # Our own code alone would run, but in an interpreter that the workspace's settings may have named.
+        raise RequestError("untrusted", "this workspace is not trusted, so nothing is started in it")
     chosen = ["--kernel", kernel["id"]] if kernel is not None else []
     tool = Tool(cli_command(server, params, "open", str(run.folder), "--announce", *chosen))
     await tool.start()
