@@ -1,14 +1,14 @@
 """Scores the predicted bounds against Nsight Compute.
 
-usage: python tests/golden/roofline_score.py CAPTURE… [--errors] [--sets]
+usage: python tests/golden/roofline_score.py CAPTURE… [--errors]
 
 A capture is a folder (or a .tar.gz of one) with ``trace.json.gz``, ``generated.tar.gz`` and ``ncu.csv`` (see
 ``capture/README.md`` for the columns). Every launch of the profiled step is one row: the trace's last step and ncu's rows
 are matched in order by normalised name. The verdict comes out of the whole pipeline, as the document would show it, except
 that a user's Triton kernel is looked up in the programs (*.py) beside the trace. Truth: memory if memory_pct >= 60 and
 >= sm_pct; compute if sm_pct >= 60; else latency. An abstention (``unknown``) counts as wrong, and is shown apart.
-With several captures each is a line and all together the last: the models have no weights fitted to a capture's labels, so
-that leaving one workload out is scoring it alone.
+With several captures each is a line and all together the last. No weight is fitted to the labels of a capture, so scoring a
+workload alone is leaving it out, but costs were rounded and faults mended with the captures in ``data/roofline`` at hand.
 """
 
 from __future__ import annotations
