@@ -66,5 +66,5 @@ class Runner:
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=self.folder, env=self.env(), capture_output=True, text=True, timeout=280, check=False
+            command, cwd=self.folder, env=self.env(), capture_output=True, text=True, timeout=900, check=False
         )

@@ -14,6 +14,7 @@ from agent_bench import Runner
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.slow,
+    pytest.mark.timeout(3600),  # a cold compilation on a busy machine
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="profiling runs on Linux only"),
 ]
 

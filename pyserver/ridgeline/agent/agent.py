@@ -17,7 +17,7 @@ from .inductor import InductorCapture
 from .kineto import announce
 from .labels import Scopes
 from .loaders import Loaders
-from .mainthread import MainThread, end_main_thread
+from .mainthread import MainThread
 from .notes import CompileNotes
 from .paths import UserFiles
 from .recorder import Recorder
@@ -193,6 +193,14 @@ class Agent:
             self._stopped.add(threading.get_ident())
             raise StopProgram(0)
 
+    def step_of_module(self, key: Any) -> None:
+        """A call of a generated module that is profiled by itself begins."""
+        self._mark("region", key)
+
+    def captured(self) -> bool:
+        """Whether a window has been taken: a module by itself has nothing more to show."""
+        return self._packer is not None
+
     def _mark_step(self, kind: str, key: Any) -> None:
         if self.user_profiler is not None:
             self.user_profiler.step_marked()
@@ -228,7 +236,7 @@ class Agent:
             self._packer.join()
             self._stopping = True
             in_mark = threading.current_thread() is threading.main_thread() and not self.main_thread.inside
-            end_main_thread(None if in_mark else StopProgram, self._leave_now)
+            self.main_thread.end(None if in_mark else StopProgram, self._leave_now, 30.0)
 
     def _leave_now(self) -> None:
         """The main thread did not come to the exception that ends it: it is inside one long call."""

@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -19,6 +20,7 @@ from .instrument import SCOPE, instrument, is_wrapper
 from .paths import UserFiles
 from .timeline import user_frames
 
+_AOT_ID = re.compile(r"# AOT ID: \['\d+_(forward|backward|inference)'\]")
 Complain = Callable[[str, BaseException | str], None]
 Mark = Callable[[str, Any], None]
 
@@ -56,20 +58,25 @@ class InductorCapture:
             except OSError:
                 continue
             if source.lstrip().startswith("# AOT ID:"):
-                self._saw(path, source)
-                row = dict.fromkeys(("fx_key", "compile_id"))
-                self._rows[path, None, False] = {
-                    **row,
-                    "path": path,
-                    "cache_key": os.path.basename(path).removesuffix(".py"),
-                    "is_backward": False,
-                    "is_inference": False,
-                    "devices": [],
-                    "kernel_stacks": {},
-                    "node_mappings": {},
-                    "call_stack": [],
-                    "instrumented": False,
-                }
+                self.adopt(path, source, None)
+
+    def adopt(self, path: str, source: str, key: str | None) -> None:
+        """A generated module that no compilation of this process made; ``key`` is what its calls are labelled with."""
+        self._saw(path, source)
+        kind = _AOT_ID.match(source.lstrip())
+        self._rows[path, None, False] = {
+            "fx_key": key,
+            "compile_id": None,
+            "path": path,
+            "cache_key": os.path.basename(path).removesuffix(".py"),
+            "is_backward": kind is not None and kind[1] == "backward",
+            "is_inference": kind is not None and kind[1] == "inference",
+            "devices": [],
+            "kernel_stacks": {},
+            "node_mappings": {},
+            "call_stack": [],
+            "instrumented": False,
+        }
 
     # ------------------------------------------------------------------ provenance
     def on_config(self, module: ModuleType) -> None:

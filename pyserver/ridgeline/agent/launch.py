@@ -10,6 +10,7 @@ import sys
 import types
 from typing import Any
 
+from . import generated
 from . import spec as specs
 from .agent import Agent
 from .exits import show_as_plain_python
@@ -82,6 +83,9 @@ def _run_script(target: str, agent: Agent) -> None:
     except OSError as error:
         print(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
         raise SystemExit(2) from None
+    if not agent.spec.args and generated.is_generated(source):
+        generated.run(path, source.decode("utf-8", "replace"), agent)
+        return
     module = _fresh_main(path)
     sys.modules["__main__"] = agent.main_module = module  # kept alive: threads may outlive the script's end
     code = compile(source, path, "exec", dont_inherit=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -63,18 +64,20 @@ class MainThread:
             return done.wait(60.0)  # it has just begun
         return False
 
+    def end(self, exception: type[BaseException] | None, otherwise: Callable[[], None], patience_s: float) -> None:
+        """Raise ``exception`` in the main thread at its next bytecode, so that it cleans up as on ``sys.exit``.
 
-def end_main_thread(
-    exception: type[BaseException] | None, otherwise: Callable[[], None], patience_s: float = 30.0
-) -> None:
-    """Raise ``exception`` in the main thread at its next bytecode, so that it cleans up as on ``sys.exit``.
+        With ``None`` the caller raises it itself. ``otherwise`` is called from a thread of its own if the process is
+        still there after ``patience_s``: the main thread sits in one long call, or other threads go on.
+        """
 
-    With ``None`` the caller raises it itself. ``otherwise`` is called from a thread of its own if the process is still
-    there after ``patience_s``: the main thread sits in one long call, or other threads go on.
-    """
-    ident = threading.main_thread().ident
-    if ident is not None and exception is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(exception))
-    timer = threading.Timer(patience_s, otherwise)
-    timer.daemon = True
-    timer.start()
+        def wait() -> None:
+            ident = threading.main_thread().ident
+            while self.inside:  # raised through the C call around a task of ours it would be a SystemError
+                time.sleep(0.01)
+            if ident is not None and exception is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(exception))
+            time.sleep(patience_s)
+            otherwise()
+
+        threading.Thread(target=wait, name="ridgeline-end", daemon=True).start()
