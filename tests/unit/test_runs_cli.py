@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from runs_helpers import MARK, marked, wait_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="profiling runs on Linux only")
