@@ -1,5 +1,5 @@
 // One window of the editor, in the words of a person who uses it. Selectors are those of VS Code 1.139.
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { screenshots } from "./paths.mjs";
 
@@ -63,18 +63,23 @@ export class Workbench {
     await input.fill(text);
   }
 
-  /** Clicks the row: Enter could come before the list is filtered, and take another one. */
   async command(title) {
     await this.page.keyboard.press("F1");
     await this.quickInput(`>${title}`);
-    await this.pick(title);
+    await this.accept(title);
+  }
+
+  /** Enter, once the list is filtered: before that it would take another row. */
+  async accept(text) {
+    await this.page.locator(".quick-input-list .monaco-list-row.focused", { hasText: text }).waitFor();
+    await this.page.keyboard.press("Enter");
   }
 
   async openFile(name, line) {
     const base = name.split("/").pop();
     await this.page.keyboard.press("Control+p");
     await this.quickInput(line ? `${name}:${line}` : name);
-    await this.pick(base);
+    await this.accept(base);
     await this.activeTab(base);
   }
 
@@ -110,12 +115,13 @@ export class Workbench {
 
   /** The text of the line that a lens stands above, by its place on the screen. */
   async lineBelow(lens) {
-    const y = async (locator) => (await locator.boundingBox().catch(() => null))?.y;
-    const above = await y(lens.first());
-    const lines = await this.page.locator(".editor-instance .view-line").all();
-    const placed = await Promise.all(lines.map(async (line) => ({ y: await y(line), text: await line.innerText() })));
-    const below = placed.filter((line) => line.y > above).sort((a, b) => a.y - b.y);
-    return plain(below[0]?.text ?? "");
+    const text = await lens.first().evaluate((element) => {
+      const above = element.getBoundingClientRect().y;
+      const lines = [...element.closest(".editor-instance").querySelectorAll(".view-lines .view-line")];
+      const placed = lines.map((line) => ({ y: line.getBoundingClientRect().y, text: line.textContent }));
+      return placed.filter((line) => line.y > above).sort((one, other) => one.y - other.y)[0]?.text;
+    });
+    return plain(text ?? "");
   }
 
   /** Inlay hints by the text of their line. */
@@ -251,12 +257,13 @@ export class Workbench {
   }
 }
 
-/** All processes of this machine with their command lines. */
+/** All processes of this machine with their command lines and working folders. */
 export function processes() {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return pids.flatMap((pid) => {
     try {
-      return [{ pid: Number(pid), command: readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ") }];
+      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+      return [{ pid: Number(pid), command, cwd: readlinkSync(`/proc/${pid}/cwd`) }];
     } catch {
       return []; // It ended while we looked.
     }
