@@ -73,6 +73,22 @@ def test_reads_agree_with_the_counters(corpus: Path) -> None:
     assert len(good) >= 0.85 * len(large)
 
 
+def test_normalisations_do_little_work_a_byte(corpus: Path) -> None:
+    """The roofline guide: layer norm, softmax and residual additions stay below five operations a byte."""
+    rows = [r for name in GIVEN for r in _rows(corpus / name)]
+    few = {
+        r.kernel.symbol: r.kernel.arithmetic_intensity
+        for r in rows
+        if r.triton
+        and any(w in r.kernel.symbol for w in ("layer_norm", "softmax", "_add_"))
+        and "elu" not in r.kernel.symbol  # an activation that was fused with it does more
+    }
+    assert len(few) > 10
+    known = [v for v in few.values() if v is not None]
+    assert len(known) >= 0.9 * len(few)
+    assert max(known) < 5
+
+
 def test_candidates_are_worth_their_check(corpus: Path) -> None:
     figures = candidate_score.summary(
         [r for name in ("mlp_train", "encoder_train") for r in candidate_score.score_capture(corpus / name)]
