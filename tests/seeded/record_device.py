@@ -1,6 +1,6 @@
 """Records the seeded device programs on a machine with a CUDA device, for ``frozen/``.
 
-    python tests/seeded/record_device.py OUT_FOLDER [--budget SECONDS] [--only NAME]
+    python tests/seeded/record_device.py OUT_FOLDER [--budget SECONDS] [--record NAME…]
 
 Needs torch and the standard library alone. Every program runs under the agent as ``ridgeline profile`` would start it; the
 run folders go into ``OUT_FOLDER/runs.tar.gz``. With what is left of the budget, faulty and mended programs are timed
@@ -96,17 +96,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("--budget", type=float, default=340.0)
-    parser.add_argument("--only", action="append")
+    parser.add_argument("--record", nargs="*", help="record these only (default: all); pairs are timed for all")
     options = parser.parse_args()
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
-    programs = [p for p in markers.read_all(HERE / "device") if not options.only or p.name in options.only]
+    programs = markers.read_all(HERE / "device")
     work = Path(tempfile.mkdtemp(prefix="seeded_"))
     (work / "programs").mkdir()
     (work / "runs").mkdir()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(work / "inductor"))
     log = []
     for program in programs:
+        if options.record is not None and program.name not in options.record:
+            continue
         if time.monotonic() - started > options.budget - 15:
             log.append({"name": program.name, "skipped": "no time left"})
             continue

@@ -24,7 +24,7 @@ def _device_step(b: TraceBuilder, t: float, *, wait: float, gap: float) -> None:
     b.op("aten::_local_scalar_dense", t + 501 - wait, wait + 4)
     b.copy("Memcpy DtoH (Device -> Pageable)", t + 500, 2.0, launched=t + 502 - wait, blocks_until=t + 503)
     b.kernel("gemm", t + 502 + gap, 100.0, launched=t + 500 + gap)
-    b.kernel("gemm", t + 602 + gap, 998.0 - 602 - gap, launched=t + 510 + gap)
+    b.kernel("gemm", t + 602 + gap, 1000.0 - 602 - gap, launched=t + 510 + gap)
 
 
 def test_cost_is_the_gap_until_the_queue_refills() -> None:
@@ -65,7 +65,7 @@ def test_an_explicit_synchronisation_is_named_as_one() -> None:
         b.line(t, t + 1000, "train.py", 9, "torch.cuda.synchronize()")
         b.kernel("gemm", t, 600.0, launched=t - 6)
         b.sync(t + 100, 502.0, name="cudaDeviceSynchronize")
-        b.kernel("gemm", t + 700, 298.0, launched=t + 690)
+        b.kernel("gemm", t + 700, 300.0, launched=t + 690)
     finding = _syncs(find(b.context()))[0]
     assert finding.title == "Explicit synchronisation in the step"
     assert finding.time_us == pytest.approx(100.0)

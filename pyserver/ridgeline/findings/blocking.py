@@ -1,16 +1,17 @@
 """Where the host waited for the device, and what that cost the device.
 
 A wait itself costs nothing while the device works. Its price is the gap that follows: the queue is empty when the host
-comes back, and stays so until a kernel is launched before its predecessor has ended. Without the wait the host would be
-ahead by the time it waited, so the price can never be more than that either:
+comes back, and refills only as fast as the host outruns the device. Without the wait the host would be ahead by the time
+it waited; so the price is the device's idle time until a kernel is again launched that long before its turn, and never
+more than the wait:
 
-    cost = min(device idle from the end of the work waited for until the queue refills, host wait)
+    cost = min(device idle from the end of the work waited for until the queue is as full as before, host wait)
 """
 
 from __future__ import annotations
 
 import functools
-import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,10 +83,10 @@ def blocks(facts: Facts) -> list[Block]:
         ):
             top = -1
         grouped.setdefault((top, -1 if top >= 0 else row), []).append(row)
-    timeline = _Timeline(facts)
     found = []
     ordered = sorted(grouped.items(), key=lambda item: float(calls.start[item[1][0]]))
-    ends = [float(calls.start[rows[-1]] + calls.dur[rows[-1]]) for _, rows in ordered]
+    debts = [(float(calls.start[rows[-1]] + calls.dur[rows[-1]]), float(calls.dur[rows].sum())) for _, rows in ordered]
+    gaps = _paid(facts, debts)
     for at_group, ((top, _), rows) in enumerate(ordered):
         at = facts.line_of_op(top) if top >= 0 else facts.line_of_call(rows[0])
         if top < 0 and at is None and _is_profilers(facts, rows[-1]):
@@ -110,7 +111,7 @@ def blocks(facts: Facts) -> list[Block]:
                 call_name=facts.call_name(rows[-1]),
                 nbytes=float(sum(events.bytes[copy_of[r]] for r in siblings)),
                 direction="DtoH" if "DtoH" in directions else "HtoD" if "HtoD" in directions else "none",
-                gap=timeline.gap_after(end, wait, ends[at_group + 1] if at_group + 1 < len(ends) else math.inf),
+                gap=gaps[at_group],
                 at=at,
             )
         )
@@ -141,29 +142,36 @@ def _is_profilers(facts: Facts, row: int) -> bool:
     return not (calls.start[facts.launch_calls] > calls.start[row]).any()
 
 
-class _Timeline:
-    """The device's events in order, with the end of all earlier work and the start of the launching call of each."""
+def _paid(facts: Facts, debts: list[tuple[float, float]]) -> list[Spans]:
+    """For each wait (its end, its length, in order) the device idle time that it caused.
 
-    def __init__(self, facts: Facts) -> None:
-        events, calls, rows = facts.trace.device_events, facts.trace.calls, facts.device_rows
-        self.facts = facts
-        self.start = events.start[rows]
-        self.reach = np.maximum.accumulate(self.start + events.dur[rows]) if len(rows) else self.start
-        call = events.call[rows]
-        self.launched = np.where(call >= 0, calls.start[np.maximum(call, 0)] if len(calls.start) else np.nan, np.nan)
-
-    def gap_after(self, moment: float, limit: float, until: float) -> Spans:
-        """Idle spans from the end of the work before ``moment`` until the queue refills, ``limit`` microseconds at most, and
-        not beyond ``until``, the next wait's end: what follows is that one's."""
-        row = int(np.searchsorted(self.start, moment, side="right"))
-        found: list[tuple[float, float]] = []
-        left = limit
-        while 0 < row < len(self.start) and left > 0 and self.start[row] < until:
-            before, start, launched = float(self.reach[row - 1]), float(self.start[row]), float(self.launched[row])
-            if not np.isnan(launched) and launched < before:
-                break  # launched while its predecessor still ran: the host is ahead again
-            if start > before:
-                found.append((max(before, start - left) if start - before > left else before, start))
-                left -= start - before
-            row += 1
-        return self.facts.clip(spans.of(found))
+    A wait throws the host back by its length: a debt. Every gap that follows pays it off, the oldest debt first, until a
+    launch comes as long before its turn as is still owed: then the queue is as full as it was. One pass over the events.
+    """
+    events, calls, rows = facts.trace.device_events, facts.trace.calls, facts.device_rows
+    start = events.start[rows]
+    reach = np.maximum.accumulate(start + events.dur[rows]) if len(rows) else start
+    call = events.call[rows]
+    launched = np.where(call >= 0, calls.start[np.maximum(call, 0)] if len(calls.start) else np.nan, np.nan)
+    paid: list[list[tuple[float, float]]] = [[] for _ in debts]
+    owed: deque[list[float]] = deque()  # [which, how much is left]
+    upcoming = 0
+    for row in range(1, len(rows)):
+        while upcoming < len(debts) and debts[upcoming][0] < start[row]:
+            owed.append([upcoming, debts[upcoming][1]])
+            upcoming += 1
+        if not owed:
+            continue
+        before = float(reach[row - 1])
+        if before - launched[row] >= sum(left for _, left in owed):
+            owed.clear()  # the host is as far ahead as the waits had thrown it back
+        at, end = before, float(start[row])
+        while owed and at < end:
+            which, left = owed[0]
+            upto = min(end, at + left)
+            paid[int(which)].append((at, upto))
+            owed[0][1] -= upto - at
+            at = upto
+            if owed[0][1] <= 1e-9:
+                owed.popleft()
+    return [facts.clip(spans.of(pairs)) for pairs in paid]

@@ -29,6 +29,8 @@ class Candidate:
     """A bound tighter than the measure of ``claims``, over the recorded time."""
     general: bool = False
     """Explains what is left over by findings with a narrower cause: it claims after them."""
+    min_gain_pct: float | None = None
+    """With ``general``: what must be left over of it, in per cent of the step, for it to be named at all."""
     noted: bool = False
     """A fact worth a hint even where it costs little today: it is kept, without advice."""
     hint: bool = False

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from ridgeline.findings.blocking import Block
     from ridgeline.findings.queue import Queue
 
+COLD_RATIO = 1.5
+"""First step over the median of the others. Steady steps differ by a few per cent; the first recorded one also holds the
+start of the recording, 3 to 4 ms on a device."""
 LOADER_PREFIX = "enumerate(DataLoader)#"
+
+
+def without_cold_start(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The steps less a first one that is not like the others: what it holds is not the cost of a step."""
+    if len(steps) < 3:
+        return steps
+    walls = [hi - lo for lo, hi in steps]
+    return steps[1:] if walls[0] >= COLD_RATIO * float(np.median(walls[1:])) else steps
 
 
 class Facts(HostFacts):
@@ -39,15 +50,17 @@ class Facts(HostFacts):
             marked = [(s.start, s.start + s.dur) for s in self.trace.steps]
             starts = self.trace.device_events.start
             if self.on_cpu or any(((starts >= lo) & (starts < hi)).any() for lo, hi in marked):
-                return marked
+                return without_cold_start(marked)
             return []  # marks that enclose none of the device's work are not steps of it
         if self.sidecar is None or self.trace.base_ns is None:
             return []
-        return [
-            (self.offset(step.start_ns), self.offset(step.end_ns))
-            for window in self.sidecar.windows
-            for step in window.steps
-        ]
+        return without_cold_start(
+            [
+                (self.offset(step.start_ns), self.offset(step.end_ns))
+                for window in self.sidecar.windows
+                for step in window.steps
+            ]
+        )
 
     @cached_property
     def n(self) -> int:
@@ -83,7 +96,7 @@ class Facts(HostFacts):
         """What gains are weighed against: the steps, or, where the recording has none and its edges are arbitrary, the time
         in which the device worked."""
         busy = spans.measure(self.busy)
-        return self.recorded_us if self.steps or self.on_cpu or busy <= 0 else busy
+        return self.base_us if self.steps or self.on_cpu or busy <= 0 else busy
 
     @property
     def per(self) -> str:
@@ -97,6 +110,19 @@ class Facts(HostFacts):
         """Offset in the trace's own time of a moment of the Unix clock; the trace must have ``base_ns``."""
         assert self.trace.base_ns is not None
         return (unix_ns - self.trace.base_ns - self.trace.origin_ns) / 1000.0
+
+    def real(self, claims: Spans) -> float:
+        """Microseconds of a set of spans as they would be without the profiler: busy time as it is, idle time scaled."""
+        whole = self.clip(claims)
+        if self.idle_scale == 1.0:
+            return spans.measure(whole)
+        idle = spans.measure(spans.intersect(whole, self.idle))
+        return spans.measure(whole) - idle + idle * self.idle_scale
+
+    @cached_property
+    def base_us(self) -> float:
+        """What gains are shares of, over all recorded steps: their time as it would be without the profiler."""
+        return self.real(self.recorded)
 
     def clip(self, pairs: Spans) -> Spans:
         return spans.intersect(pairs, self.recorded)

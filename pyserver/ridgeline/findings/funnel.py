@@ -27,7 +27,7 @@ SEVERITY_ORDER: dict[Severity, int] = {"warning": 0, "information": 1, "hint": 2
 def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
     """The findings of a profile, most worth doing first, without the summary."""
     taken = spans.nothing()
-    budget = facts.recorded_us
+    budget = facts.base_us
     found: list[Finding] = []
     wanted = [candidate for candidate in candidates if not _silenced(facts, candidate)]
     for candidate in sorted(wanted, key=_worth, reverse=True):
@@ -36,7 +36,7 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
             claims = facts.clip(candidate.claims)
             free = spans.subtract(claims, taken)
             left, whole = spans.measure(free), spans.measure(claims)
-            bound = left if bound is None else min(bound, left)
+            bound = facts.real(free) if bound is None else min(bound, facts.real(free))
             if saving is not None:
                 saving = saving * (left / whole) if whole > 0 else 0.0
         if saving is not None:
@@ -69,13 +69,14 @@ def _silenced(facts: Facts, candidate: Candidate) -> bool:
 
 
 def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float | None) -> Finding | None:
-    step = facts.step_us
-    gain = None if saving is None or step <= 0 else 100.0 * facts.per_step(saving) / step
+    gain = None if saving is None or facts.base_us <= 0 else 100.0 * saving / facts.base_us
     weighed = saving if saving is not None else candidate.cost_us
     weight = None if weighed is None or facts.gate_us <= 0 else 100.0 * weighed / facts.gate_us
     severity: Severity = "hint" if candidate.hint else "information"
     message = f"{candidate.fact} {candidate.advice}".strip()
     evidence = dict(candidate.evidence)
+    if candidate.min_gain_pct is not None and gain is not None and gain < candidate.min_gain_pct:
+        return None
     if weight is not None and weight < SUGGEST_PCT:
         if not candidate.noted:
             return None

@@ -13,6 +13,9 @@ from ridgeline.findings.facts import Facts
 from ridgeline.findings.spans import Spans
 from ridgeline.trace.tables import F64, I32, Call
 
+HOST_BOUND_PCT = 15.0
+"""Of the step; the threshold of ``launch-bound``."""
+
 
 class Gap(NamedTuple):
     """Device idle before an event."""
@@ -84,21 +87,37 @@ class Queue:
         return len(inside), float((self.start[inside] - self.before[inside]).sum()) if inside else 0.0
 
     @cached_property
-    def _blocked(self) -> Spans:
-        return spans.of((b.start, b.end) for b in self.facts.blocks)
+    def host_bound(self) -> bool:
+        """Whether late launches are a large part of the step: then the host's clock decides when most kernels begin."""
+        return self.facts.real(self.launch_spans) >= HOST_BOUND_PCT / 100.0 * self.facts.base_us
 
     def critical(self, rows: I32 | list[int]) -> Spans:
         """Recorded time that the step would lose if these events took none: they run alone, and what comes next was
-        already queued, or the host stood waiting for them. Before a late launch a faster kernel only idles longer."""
+        already queued, or the host stood waiting for them. Before a late launch a faster kernel only idles longer; in a
+        step that is host-bound that holds for everything up to the next late launch, unless the host waits between."""
         mine = np.asarray(rows, dtype=np.int64)
-        place = np.searchsorted(self.rows, mine)
-        follows = place + 1
-        late_after = np.zeros(len(mine), dtype=bool)
-        known = follows < len(self.rows)
-        late_after[known] = self.late[follows[known]]
-        ends = self.facts.trace.device_events.start[mine] + self.facts.trace.device_events.dur[mine]
-        at = np.searchsorted(self._blocked.start, ends, side="right") - 1
+        events = self.facts.trace.device_events
+        ends = events.start[mine] + events.dur[mine]
+        follows = np.searchsorted(self.rows, mine) + 1
+        late_rows = np.flatnonzero(self.late)
+        if self.host_bound:
+            at = np.searchsorted(late_rows, follows)
+            known = at < len(late_rows)
+            next_late = np.full(len(mine), np.inf)
+            next_late[known] = self.start[late_rows[at[known]]]
+        else:
+            known = follows < len(self.rows)
+            next_late = np.full(len(mine), np.inf)
+            directly = np.zeros(len(mine), dtype=bool)
+            directly[known] = self.late[follows[known]]
+            next_late[directly] = self.start[follows[directly]]
+        waits = np.searchsorted(self._waits, ends)
         waited = np.zeros(len(mine), dtype=bool)
-        inside = at >= 0
-        waited[inside] = self._blocked.end[at[inside]] >= ends[inside]
-        return self.facts.exposed(mine[~late_after | waited].astype(np.int32))
+        inside = waits < len(self._waits)
+        waited[inside] = self._waits[waits[inside]] <= next_late[inside]
+        return self.facts.exposed(mine[~np.isfinite(next_late) | waited].astype(np.int32))
+
+    @cached_property
+    def _waits(self) -> F64:
+        """Ends of the host's waits, in order."""
+        return np.sort(np.array([b.end for b in self.facts.blocks], dtype=np.float64))

@@ -11,7 +11,7 @@ def main(steps: int = 60) -> None:
     torch.manual_seed(0)
     compiled = torch.compile(decay, dynamic=False)
     x = torch.randn(128, 128)
-    for step in range(steps):
+    for step in range(steps):  # may: compile-in-window
         x = compiled(x, {"step": step % 6})
 
 

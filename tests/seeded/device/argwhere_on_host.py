@@ -9,7 +9,7 @@ device = "cuda"
 def positions(mask: torch.Tensor) -> torch.Tensor:
     host = mask.double().cpu().numpy()  # finds: host-round-trip
     # mend: host = mask > 0.5
-    return torch.from_numpy(np.argwhere(host > 0.5)).to(device)
+    return torch.from_numpy(np.argwhere(host > 0.5)).to(device)  # may: pageable-copy
     # mend: return torch.nonzero(host)
 
 
@@ -18,12 +18,12 @@ def main(steps: int = 30) -> None:
     conv = nn.Conv2d(8, 64, 3, padding=1).to(device)
     head = nn.Conv2d(64, 1, 3, padding=1).to(device)
     opt = torch.optim.SGD([*conv.parameters(), *head.parameters()], lr=1e-3)
-    x = torch.randn(4, 8, 256, 256, device=device)
+    x = torch.randn(32, 8, 256, 256, device=device)
     for _ in range(steps):
-        score = torch.sigmoid(head(torch.relu(conv(x))))
+        score = torch.sigmoid(head(torch.relu(conv(x))))  # may: channels-last
         found = positions(score.detach())
         loss = score[found[:, 0], found[:, 1], found[:, 2], found[:, 3]].mean() + score.mean()
-        loss.backward()
+        loss.backward()  # may: channels-last
         opt.step()
         opt.zero_grad()
 

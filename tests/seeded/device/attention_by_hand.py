@@ -16,12 +16,12 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, n, c = x.shape
-        q, k, v = self.qkv(x).view(b, n, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(c // self.heads)
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)  # may: unasked-copy
+        scores = q @ k.transpose(-2, -1) / math.sqrt(c // self.heads)  # may: unasked-copy
         # mend: assert math.isqrt(n * n) == n
         weights = torch.softmax(scores, dim=-1)  # finds: attention-unfused
         # mend: y = nn.functional.scaled_dot_product_attention(q, k, v)
-        return self.out((weights @ v).transpose(1, 2).reshape(b, n, c))
+        return self.out((weights @ v).transpose(1, 2).reshape(b, n, c))  # may: unasked-copy
         # mend: return self.out(y.transpose(1, 2).reshape(b, n, c))
 
 

@@ -6,7 +6,7 @@ device = "cuda"
 
 
 @torch.inference_mode()
-def main(steps: int = 60) -> None:
+def main(steps: int = 3000) -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, norm_first=True)
     model = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).to(device, torch.bfloat16).eval()

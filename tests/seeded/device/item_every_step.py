@@ -9,8 +9,8 @@ def main(steps: int = 60) -> float:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4096, 8192), nn.GELU(), nn.Linear(8192, 4096)).to(device, torch.bfloat16)
     opt = torch.optim.SGD(model.parameters(), lr=1e-3)
-    x = torch.randn(4096, 4096, device=device, dtype=torch.bfloat16)
-    y = torch.randn(4096, 4096, device=device, dtype=torch.bfloat16)
+    x = torch.randn(8192, 4096, device=device, dtype=torch.bfloat16)
+    y = torch.randn(8192, 4096, device=device, dtype=torch.bfloat16)
     running = torch.zeros((), device=device)
     for _ in range(steps):
         loss = nn.functional.mse_loss(model(x), y)

@@ -15,10 +15,10 @@ def accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
 
 def main(steps: int = 40) -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2048, 4096), nn.ReLU(), nn.Linear(4096, 1000)).to(device, torch.bfloat16)
+    model = nn.Sequential(nn.Linear(2048, 16384), nn.ReLU(), nn.Linear(16384, 1000)).to(device, torch.bfloat16)
     opt = torch.optim.SGD(model.parameters(), lr=1e-2)
-    x = torch.randn(4096, 2048, device=device, dtype=torch.bfloat16)
-    y = torch.randint(1000, (4096,), device=device)
+    x = torch.randn(16384, 2048, device=device, dtype=torch.bfloat16)
+    y = torch.randint(1000, (16384,), device=device)
     host_labels = y.cpu().numpy()
     for _ in range(steps):
         out = model(x)

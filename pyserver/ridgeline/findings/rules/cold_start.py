@@ -8,11 +8,9 @@ import numpy as np
 
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
-from ridgeline.findings.facts import Facts
+from ridgeline.findings.facts import COLD_RATIO, Facts
 from ridgeline.findings.host import REGION_PREFIXES
 
-COLD_RATIO = 1.5
-"""First step over the median of the others. Steady steps differ by a few per cent."""
 COLD_GAP_RATIO = 5.0
 COLD_GAP_US = 100.0
 """From the start of a range to its first op, on its first run against the median of the others. A warm range reaches its
@@ -24,7 +22,7 @@ def rule(facts: Facts) -> list[Candidate]:
 
 
 def _cold_step(facts: Facts) -> list[Candidate]:
-    walls = [hi - lo for lo, hi in facts.steps]
+    walls = [step.dur for step in facts.trace.steps]
     if len(walls) < 3:
         return []
     rest = float(np.median(walls[1:]))
@@ -35,7 +33,7 @@ def _cold_step(facts: Facts) -> list[Candidate]:
             code="cold-step",
             title="The first recorded step is not like the others",
             fact=f"It takes {words.time(walls[0])}, the others {words.time(rest)}: allocation, library start-up or tuning fell into it. "
-            "Means over the recording include it.",
+            "Findings leave it out; means over the recording include it.",
             advice="Record later: more warm-up steps (--warmup), or --select-steps 1:.",
             hint=True,
             evidence={"first_us": walls[0], "median_us": rest, "ratio": walls[0] / rest, "threshold": COLD_RATIO},

@@ -34,10 +34,10 @@ def rule(facts: Facts) -> list[Candidate]:
         total = spans.measure(waited)
         share = 100.0 * total / facts.recorded_us
         exposed = waited if facts.on_cpu else spans.intersect(waited, facts.idle)
-        if share < SHARE_PCT or 100.0 * spans.measure(exposed) / facts.recorded_us < SHARE_PCT:
+        if share < SHARE_PCT or 100.0 * facts.real(exposed) / facts.base_us < SHARE_PCT:
             continue
         loader = facts.sidecar.loaders[which] if facts.sidecar is not None and which >= 0 else None
-        found.append(_candidate(facts, loader, mine, total, share, spans.measure(exposed), exposed))
+        found.append(_candidate(facts, loader, mine, total, share, facts.real(exposed), exposed))
     return found
 
 

@@ -49,6 +49,8 @@ def rule(facts: Facts) -> list[Candidate]:
 
 
 def _on_device(facts: Facts) -> list[Candidate]:
+    if not spans.measure(facts.busy):
+        return []  # the device's part was not recorded: nothing can be said about waiting for it
     groups: dict[tuple[str | None, int | None, str], list[Block]] = defaultdict(list)
     for block in facts.blocks:
         if block.direction == "HtoD" or is_round_trip(block):
@@ -76,7 +78,7 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
     gap = spans.subtract(
         spans.together(*(b.gap for b in group)), spans.together(facts.loader_spans, facts.compile_spans)
     )
-    cost = spans.measure(gap) * facts.idle_scale
+    cost = facts.real(gap)
     host, wait = sum(b.host_us for b in group), sum(b.wait_us for b in group)
     explicit = group[0].op < 0
     why = "synchronises explicitly" if explicit else EXPLAINS.get(what, "waits for the device")

@@ -53,10 +53,11 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         for b in waits
         if b.start <= g.end and g.start <= b.end and g.end - g.start < BETWEEN_US
     )
+    gap = spans.together(gap, *(b.gap for b in waits))
     gap = spans.subtract(facts.clip(gap), facts.loader_spans)
     exposed = facts.exposed(np.array(rows, dtype=np.int32))
     judged = facts.judged
-    idle = spans.measure(gap) * facts.idle_scale
+    idle = facts.real(gap)
     cost = spans.measure(exposed) + (idle if judged else 0.0)
     double = any("double" in facts.types_of(r) for row in rows for r in facts.ancestors(int(events.op[row])))
     known = [r for r in rows if np.isfinite(events.bytes[r])]

@@ -29,10 +29,8 @@ def rule(facts: Facts) -> list[Candidate]:
     if not facts.judged:
         return _by_calls(facts)
     late = facts.queue.launch_spans
-    lost = spans.measure(late) * facts.idle_scale
-    share = (
-        100.0 * lost / facts.recorded_us if facts.idle_scale == 1.0 else 100.0 * facts.per_step(lost) / _plain(facts)
-    )
+    lost = facts.real(late)
+    share = 100.0 * lost / facts.base_us if facts.base_us else 0.0
     if share < SHARE_PCT:
         return []
     gaps = len(facts.queue.late_gaps)
@@ -51,6 +49,7 @@ def rule(facts: Facts) -> list[Candidate]:
             saving_us=saving,
             claims=late,
             general=True,
+            min_gain_pct=SHARE_PCT,
             evidence=_evidence(facts, lines)
             | {
                 "launch_gap_us_per_step": facts.per_step(lost),
@@ -65,7 +64,7 @@ def rule(facts: Facts) -> list[Candidate]:
 
 def _by_calls(facts: Facts) -> list[Candidate]:
     busy = spans.measure(facts.busy)
-    if facts.call_us <= busy:
+    if not busy or facts.call_us <= busy:
         return []
     return [
         Candidate(
@@ -85,10 +84,6 @@ def _by_calls(facts: Facts) -> list[Candidate]:
             },
         )
     ]
-
-
-def _plain(facts: Facts) -> float:
-    return facts.document.totals.plain_step_us or facts.step_us
 
 
 def _lines(facts: Facts) -> list[tuple[SourceRef, float]]:

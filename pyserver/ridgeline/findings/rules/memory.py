@@ -72,7 +72,7 @@ def _driver_calls(facts: Facts) -> list[Candidate]:
     """cudaMalloc and cudaFree within the steps: the allocator's cache is emptied, by hand or because memory ran out."""
     calls = facts.trace.calls
     rows = [int(r) for r in np.flatnonzero((calls.kind == Call.MALLOC) & facts.all_within(calls.start))]
-    if len(rows) < max(2.0, PER_STEP * facts.n):
+    if not facts.steps or len(rows) < max(2.0, PER_STEP * facts.n):
         return []
     groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
     places: dict[tuple[str, int] | None, SourceRef | None] = {}
@@ -139,7 +139,7 @@ def _fragmentation(facts: Facts) -> list[Candidate]:
 def _incomplete(facts: Facts) -> list[Candidate]:
     """Threads that allocate without any of their memory in the recording: the profiler follows some threads' ops only."""
     memory = facts.trace.memory
-    if memory is None:
+    if memory is None or not len(memory.time):
         return []
     rows = facts.ops_named(*ALLOCATING)
     silent = {int(t) for t in facts.trace.ops.tid[rows]} - {int(t) for t in memory.tid}

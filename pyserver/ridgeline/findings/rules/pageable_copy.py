@@ -40,7 +40,7 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate
     starts = {float(facts.trace.calls.start[c]) for c in mine if c >= 0}
     waits = [b for b in facts.blocks if b.direction == "HtoD" and any(b.start <= s <= b.end for s in starts)]
     gap = spans.subtract(spans.together(*(b.gap for b in waits)), facts.loader_spans)
-    exposed, idle = spans.measure(copying), spans.measure(gap) * facts.idle_scale
+    exposed, idle = spans.measure(copying), facts.real(gap)
     known = [r for r in rows if np.isfinite(events.bytes[r])]
     nbytes, took = float(events.bytes[known].sum()), float(events.dur[known].sum())
     rate = f" at {nbytes / took / 1e3:.3g} GB/s" if known and took > 0 and nbytes > 0 else ""

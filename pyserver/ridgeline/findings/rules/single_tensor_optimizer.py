@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.stretches import time_of
@@ -48,7 +48,7 @@ def rule(facts: Facts) -> list[Candidate]:
 
 def _candidate(facts: Facts, kind: str, calls: list[tuple[int, float, float]], leaves: int) -> Candidate:
     claims, device_us = time_of(facts, calls)
-    cost = spans.measure(claims)
+    cost = facts.real(claims)
     fused = kind in HAS_FUSED
     speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
     judged = facts.judged

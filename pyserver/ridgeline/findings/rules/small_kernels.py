@@ -32,10 +32,14 @@ def rule(facts: Facts) -> list[Candidate]:
     if not facts.steps:
         return []  # what repeats within a step cannot be told from what repeats because steps do
     groups: dict[tuple[str, int], dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
+    everything: dict[tuple[str, int], list[int]] = defaultdict(list)
     places: dict[tuple[str, int], SourceRef] = {}
     for row in facts.recorded_work:
         at = facts.line_of_work(row)
-        if at is None or at.library or _is_not_the_statements(facts, row):
+        if at is None or at.library:
+            continue
+        everything[at.file, at.line].append(row)
+        if _is_not_the_statements(facts, row):
             continue
         groups[at.file, at.line][_signature(facts, row)].append(row)
         places[at.file, at.line] = at
@@ -50,7 +54,7 @@ def rule(facts: Facts) -> list[Candidate]:
             for r in rows
         ]
         if repeated:
-            found.append(_candidate(facts, places[key], sorted(repeated)))
+            found.append(_candidate(facts, places[key], sorted(repeated), everything[key]))
     return found
 
 
@@ -82,17 +86,18 @@ def _is_library_loop(facts: Facts, row: int) -> bool:
     return call >= 0 and facts.in_optimizer(int(facts.trace.calls.tid[call]), float(facts.trace.calls.start[call]))
 
 
-def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
+def _candidate(facts: Facts, at: SourceRef, rows: list[int], everything: list[int]) -> Candidate:
+    """``rows`` is what the loop repeats, ``everything`` all that the statement causes, the backward pass included."""
     count, busy = len(rows) / facts.n, float(facts.work.time[rows].sum())
     if facts.on_cpu:
-        tops = {facts.outermost(int(facts.work.op[r])) for r in rows}
+        tops = {facts.outermost(int(facts.work.op[r])) for r in everything if facts.work.op[r] >= 0}
         claims = _between(facts, sorted(tops))
     else:
-        events = [int(facts.work.event[r]) for r in rows]
+        events = [int(facts.work.event[r]) for r in everything]
         mine = set(events)
         gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in mine)
         claims = spans.together(spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(events))
-    cost = spans.measure(claims)
+    cost = facts.real(claims)
     judged = facts.judged
     median = float(np.median(facts.work.time[rows]))
     return Candidate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.stretches import time_of
@@ -29,7 +29,7 @@ def rule(facts: Facts) -> list[Candidate]:
     ops = facts.trace.ops
     stretches = [(int(ops.tid[r]), float(ops.start[r]), facts.op_end(r)) for r in rows]
     claims, device_us = time_of(facts, stretches)
-    cost = spans.measure(claims)
+    cost = facts.real(claims)
     judged = facts.judged
     return [
         Candidate(
