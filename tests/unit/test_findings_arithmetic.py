@@ -98,7 +98,7 @@ def test_float64_at_the_edge(elements: int, expected: int) -> None:
     assert len(found) == expected
     if found:
         assert found[0].line == 4
-        assert found[0].saving_us == pytest.approx(250.0)
+        assert found[0].saving_us == pytest.approx(500 * (1 - 1 / float64.SPEEDUP))
         assert found[0].evidence["changes_numerics"] is True
 
 
@@ -196,6 +196,19 @@ def test_zeroed_gradients(text: str) -> None:
     assert finding.line == 11
     assert finding.saving_us == pytest.approx(200.0)
     assert finding.evidence["gradients_per_step"] == 4.0
+
+
+def test_with_zeroed_gradients_goes_the_addition_to_them() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.range("Optimizer.zero_grad#SGD.zero_grad", t + 1, 290)
+        b.op("aten::zero_", t + 10, 100)
+        b.op("torch::autograd::AccumulateGrad", t + 500, 220)
+        b.op("aten::add_", t + 505, 200)
+    (finding,) = _by_code(find(b.context()), "zero-grad")
+    assert finding.saving_us == pytest.approx(300.0)
 
 
 def _attention(keys: int, *, math: bool = False) -> TraceBuilder:

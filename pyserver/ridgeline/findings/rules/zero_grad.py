@@ -29,6 +29,7 @@ def rule(facts: Facts) -> list[Candidate]:
     ops = facts.trace.ops
     stretches = [(int(ops.tid[r]), float(ops.start[r]), facts.op_end(r)) for r in rows]
     claims, device_us = time_of(facts, stretches)
+    claims = spans.together(claims, facts.claims_of(_additions(facts)))
     cost = facts.real(claims)
     judged = facts.judged
     return [
@@ -37,11 +38,10 @@ def rule(facts: Facts) -> list[Candidate]:
             title="Gradients are filled with zeros",
             fact=f"zero_grad writes zeros to {len(rows) / facts.n:.3g} gradients {facts.per}"
             + (
-                f", {words.time(facts.per_step(cost))},"
+                f", and the backward pass adds to them: {words.time(facts.per_step(cost))}."
                 if judged
-                else f", {words.time(facts.per_step(device_us))} of device work,"
-            )
-            + " and the backward pass then adds to them.",
+                else f" ({words.time(facts.per_step(device_us))} of device work), and the backward pass adds to them."
+            ),
             advice="Drop set_to_none=False: gradients are then made anew, which is the default and is cheaper.",
             at=places[rows[0]],
             cost_us=cost if judged else None,
@@ -50,4 +50,13 @@ def rule(facts: Facts) -> list[Candidate]:
             noted=True,
             evidence={"gradients_per_step": len(rows) / facts.n, "mend": "zero-grad-set-to-none"},
         )
+    ]
+
+
+def _additions(facts: Facts) -> list[int]:
+    """Work that adds a gradient to the one that is there. Where there is none, autograd keeps the new one as it is."""
+    return [
+        r
+        for r in facts.recorded_work
+        if (chain := facts.chain_of(r)) and "aten::add_" in chain and "torch::autograd::AccumulateGrad" in chain
     ]
