@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def source_of(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None, windo
     path, metadata = Path(trace.path), trace.metadata
     own = next((w for w in sidecar.windows if w.trace == path.name), None) if sidecar else None
     return Source(
-        kind="run" if run_dir else "trace",
+        kind=_kind(sidecar) if run_dir else "trace",
         path=(sidecar.main if sidecar and sidecar.main else None) or str(path),
         created=_created(trace),
         argv=sidecar.argv if sidecar else None,
@@ -36,6 +37,12 @@ def source_of(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None, windo
         profiler_overhead_pct=overhead_pct(sidecar),
         revision=_revision(Path(sidecar.main)) if sidecar and sidecar.main and run_dir else None,
     )
+
+
+def _kind(sidecar: Sidecar | None) -> Literal["run", "module"]:
+    """A generated module was the program itself."""
+    alone = sidecar is not None and any(graph.path == sidecar.main for graph in sidecar.graphs)
+    return "module" if alone else "run"
 
 
 def _revision(file: Path) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ridgeline.inductor.names import split_site
 from ridgeline.profile import Autotune, Kernel, Peaks
 from ridgeline.roofline import DeviceSpec, Estimate, KernelInput, estimate
 from ridgeline.roofline.peaks import device_spec, ridge_points
+from ridgeline.roofline.wrapper_shapes import Arguments, calls_of
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.tables import DeviceInfo, Trace
 from ridgeline.trace.work import WorkTable
@@ -108,7 +110,7 @@ def _input(
     args = int(trace.ops.args[op]) if op >= 0 else -1
     launch = kernel.launch
     copied = float(trace.device_events.bytes[event]) if event >= 0 else float("nan")
-    return KernelInput(
+    found = KernelInput(
         name=kernel.name,
         symbol=kernel.symbol,
         category=kernel.category,
@@ -136,6 +138,18 @@ def _input(
         on_cpu=work.on_cpu,
         useful_rows_pct=useful_rows_pct,
     )
+    if found.kernel_source is None and "::" not in (found.op_name or ""):
+        call = sources.call_of(row)  # a replayed graph: the wrapper says what the trace does not
+        if call is not None:
+            return replace(
+                found,
+                op_name=call.op_name,
+                input_dims=call.dims,
+                input_types=call.types,
+                input_strides=call.strides,
+                concrete_inputs=None,
+            )
+    return found
 
 
 def _number(value: Any) -> float | None:
@@ -161,6 +175,15 @@ class _KernelSources:
             if text is not None:
                 return text
         return self._in_module(site.module, symbol) if site and site.module else None
+
+    def call_of(self, row: int) -> Arguments | None:
+        """The sizes of a library call in generated code, where the launch is known to be one."""
+        index = int(self._attribution.site[row])
+        site = self._attribution.sites[index] if index >= 0 else None
+        if site is None or site.module is None or site.call_line is None:
+            return None
+        text = self._attribution.generated_text(site.module)
+        return calls_of(text).get(site.call_line) if text is not None else None
 
     def _in_module(self, module: str, symbol: str) -> str | None:
         if module not in self._definitions:

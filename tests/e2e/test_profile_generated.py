@@ -1,0 +1,116 @@
+"""``ridgeline profile GENERATED.py``: a module of Inductor's by itself, on inputs that do real work."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="profiling runs on Linux only"),
+]
+
+MAKER = """
+import sys, torch
+from torch._inductor.utils import run_and_get_code
+
+table = torch.nn.Embedding(1000, 64)
+layer = torch.nn.Linear(64, 64)
+
+def f(index):
+    return torch.softmax(layer(table(index)), -1).sum(1)
+
+_, (code, *_) = run_and_get_code(torch.compile(f), torch.randint(0, 1000, (32, 16)))
+open(sys.argv[1], "w").write(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A forward module with an embedding, a product and a softmax, as Inductor of the installed torch writes it."""
+    path = tmp_path_factory.mktemp("generated") / "cmodule.py"
+    subprocess.run([sys.executable, "-c", MAKER, str(path)], check=True, timeout=300)
+    return path
+
+
+def profiled(target: Path, tmp_path: Path) -> tuple[int, dict[str, Any] | None, str]:
+    out = tmp_path / "profile.json"
+    command = [sys.executable, "-m", "ridgeline.cli", "profile", "--format", "json", "--output", str(out), "--quiet"]
+    command += ["--then", "stop", "--run-dir", str(tmp_path / "runs"), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, json.loads(out.read_text()) if out.exists() else None, done.stderr
+
+
+def test_a_module_shows_its_kernels_by_kind_and_call_line(generated: Path, tmp_path: Path) -> None:
+    status, document, err = profiled(generated, tmp_path)
+    assert status == 0, err
+    assert document is not None
+    assert document["source"]["kind"] == "module"
+    assert document["source"]["steps"] >= 1
+    categories = {row["category"] for row in document["categories"]}
+    assert {"cpp", "gemm"} <= categories
+    fused = next(k for k in document["kernels"] if k["category"] == "cpp")
+    lines = generated.read_text().splitlines()
+    for ref in fused["generated"]:
+        for call in ref["call_lines"]:
+            assert fused["name"] in lines[call["line"] - 1]
+    (module,) = document["modules"]
+    assert module["file"].endswith("cmodule.py")
+    assert module["device_us"] == pytest.approx(sum(k["total_us"] for k in document["kernels"]), rel=0.05)
+
+
+def test_indices_are_random_within_the_asserted_bounds(generated: Path, tmp_path: Path) -> None:
+    _, document, _ = profiled(generated, tmp_path)
+    assert document is not None
+    notes = [w["message"] for w in document["quality"]["warnings"]]
+    assert any("random values below 1000" in note for note in notes), notes
+
+
+def test_an_op_that_nobody_registered_is_one_line_with_its_place(generated: Path, tmp_path: Path) -> None:
+    text = re.sub(r"extern_kernels\.(addmm|mm)\(", "torch.ops.test.baz.default(", generated.read_text())
+    broken = tmp_path / "cbroken.py"
+    broken.write_text(text)
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if "ops.test.baz" in row)
+    status, _, err = profiled(broken, tmp_path)
+    assert status != 0
+    assert f"cbroken.py:{line}: op test.baz not registered" in err
+    assert "Traceback" not in err
+
+
+def test_a_module_without_a_harness_says_so(generated: Path, tmp_path: Path) -> None:
+    text = generated.read_text()
+    cut = re.split(r"^def (?:get_args|benchmark_compiled_module)\(", text, flags=re.MULTILINE)[0]
+    bare = tmp_path / "cbare.py"
+    bare.write_text(cut)
+    status, _, err = profiled(bare, tmp_path)
+    assert status != 0
+    assert "carries no harness" in err
+    assert "Traceback" not in err
+
+
+def test_the_harness_of_older_torch_is_understood(generated: Path, tmp_path: Path) -> None:
+    """Up to 2.10 the inputs are made inside ``benchmark_compiled_module(times, repeat)``."""
+    text = generated.read_text()
+    arguments = re.search(
+        r"^def get_args\(\):\n(?P<body>(?:    .*\n|\n)*?)    return (?P<names>.*)\n", text, re.MULTILINE
+    )
+    if arguments is None:
+        pytest.skip("this torch writes another shape of get_args")
+    head = text[: arguments.start()]
+    old = (
+        f"{head}def benchmark_compiled_module(times=10, repeat=10):\n{arguments['body']}"
+        "    from torch._inductor.utils import print_performance\n"
+        f"    fn = lambda: call(list({arguments['names']}))\n    return print_performance(fn, times=times, repeat=repeat)\n"
+    )
+    target = tmp_path / "cold.py"
+    target.write_text(old)
+    status, document, err = profiled(target, tmp_path)
+    assert status == 0, err
+    assert document is not None
+    assert any(k["category"] == "gemm" for k in document["kernels"])
