@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.findings import words
+from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.stretches import time_of
