@@ -126,7 +126,7 @@ def record(program: Path, folder: Path, *args: str, cache: Path | None = None, l
         env=env,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=540,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

@@ -12,7 +12,12 @@ from attribution_runs import PROGRAMS, Run, check_eager, fused_lines, marks, rec
 from ridgeline.attribution.model import PhaseOf
 from ridgeline.attribution.split import line_rows
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("attribution_programs")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("attribution_programs"),
+    pytest.mark.timeout(2400),
+]
 
 
 Runs = Callable[..., Run]
