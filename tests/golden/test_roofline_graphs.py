@@ -45,3 +45,19 @@ def test_products_of_a_graph_have_their_work(corpus: Path) -> None:
     assert attention.flops == 2 * 128 * 512 * 512 * 64
     assert attention.bytes == pytest.approx((128 * 512 * 512 + 2 * 128 * 512 * 64) * 2)
     assert attention.bound == "memory"
+
+
+def test_a_users_kernel_launched_directly_is_read_in_the_users_file(corpus: Path) -> None:
+    folder = corpus / "user_triton"
+    recording = Recording(
+        trace=folder / "trace.json.gz",
+        generated=folder / "generated.tar.gz",
+        source_roots=[("/home/user/project", str(folder))],
+    )
+    rows = [k for k in analyze(recording).kernels if k.symbol in ("softmax_kernel", "axpy_kernel")]
+    assert {k.symbol for k in rows} == {"softmax_kernel", "axpy_kernel"}
+    assert all(k.bound == "memory" for k in rows)
+    guessed = [k for k in rows if k.bound_reason and "guess" in k.bound_reason]
+    assert len(guessed) == 2  # the launch under torch.compile has its sizes
+    assert all(k.borderline and (k.bound_confidence or 1) <= 0.5 for k in guessed)
+    assert next(k for k in guessed if k.symbol == "axpy_kernel").bytes == 3 * 8192 * 4000 * 4

@@ -16,6 +16,7 @@ from ridgeline.inductor.names import split_site
 from ridgeline.profile import Autotune, Kernel, Peaks
 from ridgeline.roofline import DeviceSpec, Estimate, KernelInput, estimate
 from ridgeline.roofline.peaks import device_spec, ridge_points
+from ridgeline.roofline.user_kernels import user_kernel_text
 from ridgeline.roofline.wrapper_shapes import Arguments, calls_of
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.tables import DeviceInfo, Trace
@@ -174,7 +175,18 @@ class _KernelSources:
             text = self._attribution.generated_text(file)
             if text is not None:
                 return text
-        return self._in_module(site.module, symbol) if site and site.module else None
+        text = self._in_module(site.module, symbol) if site and site.module else None
+        return text or self._users(row, symbol)
+
+    def _users(self, row: int, symbol: str) -> str | None:
+        """A user's own Triton kernel, launched directly: the file of the statement, or of its callers, defines it."""
+        index = int(self._attribution.source[row])
+        if index < 0 or not symbol.isidentifier():
+            return None
+        refs = self._attribution.sources[index]
+        places = dict.fromkeys(f for r in refs for f in (r.file, *(frame.file for frame in reversed(r.stack))))
+        lines = (self._attribution.source_lines(file) for file in places)
+        return user_kernel_text(symbol, ("\n".join(text) for text in lines if text))
 
     def call_of(self, row: int) -> Arguments | None:
         """The sizes of a library call in generated code, where the launch is known to be one."""

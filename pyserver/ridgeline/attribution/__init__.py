@@ -93,6 +93,7 @@ def attribute(
         notes=list(builder.notes),
         rejected_us=builder.rejected_us,
         generated_text=modules.files.text,
+        source_lines=store.lines,
         op_lines=_op_lines(trace, lines),
     )
 

@@ -35,6 +35,10 @@ def _no_text(path: str) -> None:
     """No generated files were given."""
 
 
+def _no_lines(path: str) -> None:
+    """No sources were given."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Attribution:
     sites: list[GeneratedSite]
@@ -61,5 +65,7 @@ class Attribution:
     """Device time whose recorded line did not hold its text any more, hence is unattributed."""
     generated_text: Callable[[str], str | None] = _no_text
     """The text of a generated file under any path that a site names, None where it is not at hand."""
+    source_lines: Callable[[str], list[str] | None] = _no_lines
+    """The lines of a user's or library's file as they were when the program ran, None where they are not at hand."""
     op_lines: tuple[list[SourceRef], I32] | None = None
     """The statement of every op of the trace (distinct statements, index a row of ``Trace.ops``), where a timeline ran."""
