@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import * as fs from "node:fs/promises";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import type { Interpreter } from "./interpreter";
+import { expand, type Interpreter } from "./interpreter";
 import { Problem } from "./messages";
 import { run } from "./subprocess";
 
@@ -30,7 +30,7 @@ export class AnalysisEnvironment {
   ): Promise<string> {
     const settings = vscode.workspace.getConfiguration("ridgeline.analysis", scope);
     const named = settings.get<string>("python");
-    if (named) return named;
+    if (named) return expand(named, scope);
     if (base.ridgeline) return base.path;
     this.building ??= this.ready(base, settings.get<string>("wheelhouse") ?? "", report, token).finally(() => {
       this.building = undefined;

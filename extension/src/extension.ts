@@ -24,6 +24,7 @@ import { HotTree } from "./tree";
 let server: Server | undefined;
 
 export function activate(context: vscode.ExtensionContext): void {
+  const began = performance.now();
   const log = vscode.window.createOutputChannel("Ridgeline", { log: true });
   const output = vscode.window.createOutputChannel("Ridgeline: Program Output");
   const storage = context.globalStorageUri.fsPath;
@@ -127,6 +128,7 @@ export function activate(context: vscode.ExtensionContext): void {
   );
   // In the background: neither opening a file nor activation waits for Python. A failure stands in the status item.
   ours.start().catch(() => undefined);
+  log.info(`Activated in ${(performance.now() - began).toFixed(1)} ms`);
 }
 
 export async function deactivate(): Promise<void> {

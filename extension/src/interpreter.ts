@@ -68,7 +68,7 @@ export class Interpreters implements vscode.Disposable {
   /** The interpreter for the language server: nothing needs to be installed in it. */
   async forServer(scope?: vscode.Uri): Promise<Interpreter> {
     const named = vscode.workspace.getConfiguration("ridgeline", scope).get<string>("server.python");
-    if (named) return this.probe(named, "ridgeline.server.python");
+    if (named) return this.probe(expand(named, scope), "ridgeline.server.python");
     const ours = await this.resolve(scope);
     return isNewEnough(ours) ? ours : this.onPath();
   }

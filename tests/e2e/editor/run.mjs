@@ -1,8 +1,16 @@
-// The editor tests: `node tests/e2e/editor/run.mjs`, with `--test-name-pattern=…` before the file for some of them.
+// The editor tests: `node tests/e2e/editor/run.mjs`; `RIDGELINE_ONLY=regex` runs the sessions and scenarios that match.
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { cache, here, root, vsix } from "./lib/paths.mjs";
+import { after } from "node:test";
+import { cache, here, root, screenshots, vsix } from "./lib/paths.mjs";
+
+/** Screenshots of real runs that the READMEs show; `RIDGELINE_PICTURES=1` replaces them by those of this run. */
+const PICTURES = {
+  profiled: ["docs/images/editor.png", "extension/images/lines.png"],
+  "profiled-hover": ["docs/images/editor-hover.png", "extension/images/hover.png"],
+  "profiled-generated": ["docs/images/editor-generated.png"],
+};
 
 function must(command, args, options) {
   const done = spawnSync(command, args, { stdio: "inherit", ...options });
@@ -15,3 +23,13 @@ if (!existsSync(join(root, "extension", "node_modules")))
 if (!existsSync(vsix)) must("npm", ["run", "package"], { cwd: join(root, "extension") });
 
 for (const name of readdirSync(join(here, "scenarios")).sort()) await import(join(here, "scenarios", name));
+
+after(() => {
+  if (!process.env.RIDGELINE_PICTURES) return;
+  for (const [name, copies] of Object.entries(PICTURES)) {
+    for (const copy of copies) {
+      mkdirSync(join(root, copy, ".."), { recursive: true });
+      cpSync(join(screenshots, `${name}.png`), join(root, copy));
+    }
+  }
+});

@@ -25,6 +25,7 @@ session(
       await window.ready();
       const text = await until(async () => /torch 2\./.test(await status(window)) && status(window), "the interpreter");
       assert.match(text, /Ridgeline: ready/);
+      console.log(`# activation ${/Activated in ([\d.]+) ms/.exec(window.log())[1]} ms`);
       assert.match(text, /Python 3\.\d+\.\d+/);
       assert.ok(text.includes(python), text);
       await window.screenshot("language-status");
