@@ -80,11 +80,19 @@ class Recording:
     def start(self) -> None:
         global _STARTING
         synchronize(self.torch, self.devices)
+        from torch.profiler import profiler as module
+
+        # Before 2.13 the first start of any session warns on standard error about events of earlier cycles.
+        warn = getattr(module, "_warn_once", None)
         _STARTING = True
         try:
+            if warn is not None:
+                module._warn_once = lambda *args, **kwargs: None
             self.profile.start()
         finally:
             _STARTING = False
+            if warn is not None:
+                module._warn_once = warn
         _OURS[id(self.profile.profiler)] = self.profile.profiler
         self.start_ns = time.time_ns()
 
