@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import words
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import Finding
 
@@ -17,11 +17,11 @@ def summarise(facts: Facts, findings: list[Finding]) -> Finding:
     """One finding that speaks of all."""
     worth = [f for f in findings if f.severity != "hint" and (f.step_gain_pct is None or f.step_gain_pct >= WORTH_PCT)]
     worth.sort(key=lambda f: (f.step_gain_pct is None, -(f.step_gain_pct or 0.0)))
-    idle = None if facts.on_cpu or not facts.recorded_us else 100.0 * spans.measure(facts.idle) / facts.recorded_us
+    idle = None if facts.on_cpu or not facts.base_us else 100.0 * facts.real(facts.idle) / facts.base_us
     evidence: dict[str, object] = {
         "step_us": facts.step_us,
         "steps": len(facts.steps) or None,
-        "window_idle_pct": idle,
+        "idle_pct_without_profiler": idle,
         "top": [{"code": f.code, "file": f.file, "line": f.line, "step_gain_pct": f.step_gain_pct} for f in worth[:3]],
     }
     if worth:
