@@ -118,6 +118,8 @@ def frozen(programs: Sequence[markers.Seeded]) -> list[Row]:
             run = Path(folder) / "runs" / program.name
             if not isinstance(pairs.get(program.name), list) or not (run / "sidecar.json").is_file():
                 continue
+            if not suite.is_of(program, run):
+                continue
             document = json.loads(profile_io.to_json(analyze_run(run)))
             code = program.expected[0][0]
             rows.append(Row(program.name, code, promised(document, code), real(pairs[program.name])))

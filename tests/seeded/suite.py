@@ -10,6 +10,7 @@ Found counts when code and line are right. Wrong is every finding above hint tha
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -104,7 +105,7 @@ def frozen(programs: Iterable[markers.Seeded], archive: Path, report: Callable[[
             packed.extractall(folder, filter="data")
         for program in programs:
             run = Path(folder) / "runs" / program.name
-            if not (run / "sidecar.json").is_file():
+            if not (run / "sidecar.json").is_file() or not is_of(program, run):
                 continue
             try:
                 document = json.loads(profile_io.to_json(analyze_run(run)))
@@ -116,6 +117,13 @@ def frozen(programs: Iterable[markers.Seeded], archive: Path, report: Callable[[
             outcomes.append(outcome)
             report(outcome)
     return outcomes
+
+
+def is_of(program: markers.Seeded, run: Path) -> bool:
+    """Whether a recording is of the program as it stands now: a recording of another text proves nothing about it."""
+    sidecar = json.loads((run / "sidecar.json").read_text(encoding="utf-8"))
+    mine = hashlib.sha256(program.faulty.encode()).hexdigest()
+    return any(f["sha256"] == mine for f in sidecar["files"])
 
 
 def precision(outcomes: Sequence[Outcome]) -> float:
