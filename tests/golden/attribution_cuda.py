@@ -25,7 +25,11 @@ def wrong_rows(run: Run, wanted: dict[str, int]) -> tuple[int, list[str]]:
         ops = take_apart(run.symbol(row)).ops
         if ops:
             marked = {wanted[op] for op in ops if op in wanted}
-            if marked and not any(ref.library for ref in run.refs(row)):
+            if any(ref.library for ref in run.refs(row)):  # a library's model: the user's call of the region
+                checked += 1
+                if lines != {wanted["region"]}:
+                    wrong.append(f"{run.symbol(row)}: {sorted(lines)}, the region is called on {wanted['region']}")
+            elif marked:
                 checked += 1
                 if not marked <= lines:
                     wrong.append(f"{run.symbol(row)}: {sorted(lines)}, marked {sorted(marked)}")
