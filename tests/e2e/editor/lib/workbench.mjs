@@ -64,23 +64,36 @@ export class Workbench {
   }
 
   async command(title) {
-    await this.page.keyboard.press("F1");
-    await this.quickInput(`>${title}`);
-    await this.accept(title);
+    await this.quickly("F1", `>${title}`, title);
   }
 
-  /** Enter, once the list is filtered: before that it would take another row. */
-  async accept(text) {
-    await this.page.locator(".quick-input-list .monaco-list-row.focused", { hasText: text }).waitFor();
-    await this.page.keyboard.press("Enter");
-  }
-
-  async openFile(name, line) {
+  async openFile(name) {
     const base = name.split("/").pop();
-    await this.page.keyboard.press("Control+p");
-    await this.quickInput(line ? `${name}:${line}` : name);
-    await this.accept(base);
+    await this.quickly("Control+p", name, base);
     await this.activeTab(base);
+  }
+
+  /**
+   * Opens a quick input by `key`, types `text` and takes the row with `title`. While a window is still loading the editor
+   * takes the focus now and then, which closes the input; a person would press the key again, and so do we.
+   */
+  async quickly(key, text, title) {
+    const input = this.page.locator(".quick-input-widget:visible input.input");
+    const row = this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.page.keyboard.press(key);
+        await input.fill(text, { timeout: 4_000 });
+        await row.waitFor({ timeout: 6_000 });
+        await this.page.waitForTimeout(100);
+        if ((await row.getAttribute("class", { timeout: 1_000 })).includes("focused")) await this.page.keyboard.press("Enter");
+        else await row.click({ timeout: 2_000 });
+        return;
+      } catch (error) {
+        if (attempt === 4) throw error;
+        await this.page.keyboard.press("Escape");
+      }
+    }
   }
 
   async goToLine(line, column = 1) {
