@@ -11,6 +11,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.profile import SourceRef
+from ridgeline.trace.tables import I64
 
 COUNT_PER_STEP = 40
 """Of one operation on the same shapes, from one statement and step. A model's layers repeat one a dozen times or two."""
@@ -20,6 +21,9 @@ SPEEDUP = 10.0
 """Of the statement once it is one operation on whole tensors: fifty launches become a few."""
 
 
+JOIN_US = 50.0
+JOIN_ALONE_US = 1000.0
+"""Longest stretch between two ops of a statement that counts as its own, with other statements' ops between and without."""
 VIEWS = (
     "aten::as_strided aten::view aten::t aten::transpose aten::detach detach aten::expand aten::select aten::slice aten::permute "
     "aten::reshape aten::unsqueeze aten::squeeze aten::empty aten::empty_like aten::empty_strided aten::result_type "
@@ -54,7 +58,8 @@ def rule(facts: Facts) -> list[Candidate]:
             for r in rows
         ]
         if repeated:
-            found.append(_candidate(facts, places[key], sorted(repeated), everything[key]))
+            others = [int(facts.work.op[r]) for k, rows in everything.items() if k != key for r in rows]
+            found.append(_candidate(facts, places[key], sorted(repeated), everything[key], others))
     return found
 
 
@@ -86,12 +91,13 @@ def _is_library_loop(facts: Facts, row: int) -> bool:
     return call >= 0 and facts.in_optimizer(int(facts.trace.calls.tid[call]), float(facts.trace.calls.start[call]))
 
 
-def _candidate(facts: Facts, at: SourceRef, rows: list[int], everything: list[int]) -> Candidate:
-    """``rows`` is what the loop repeats, ``everything`` all that the statement causes, the backward pass included."""
+def _candidate(facts: Facts, at: SourceRef, rows: list[int], everything: list[int], others: list[int]) -> Candidate:
+    """``rows`` is what the loop repeats, ``everything`` all that the statement causes, the backward pass included;
+    ``others`` are the ops of other statements."""
     count, busy = len(rows) / facts.n, float(facts.work.time[rows].sum())
     if facts.on_cpu:
         tops = {facts.outermost(int(facts.work.op[r])) for r in everything if facts.work.op[r] >= 0}
-        claims = _between(facts, sorted(tops))
+        claims = _between(facts, sorted(tops), np.sort(np.array(others, dtype=np.int64)))
     else:
         events = [int(facts.work.event[r]) for r in everything]
         mine = set(events)
@@ -125,10 +131,12 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int], everything: list[in
     )
 
 
-def _between(facts: Facts, tops: list[int]) -> spans.Spans:
-    """Host time from the first of consecutive ops of a statement to the last: Python's part between them included."""
+def _between(facts: Facts, tops: list[int], others: I64) -> spans.Spans:
+    """Host time from the first of consecutive ops of a statement to the last: Python's part between them, and what leads to
+    no statement (autograd adding up gradients) are the statement's, as long as no other statement's op lies between."""
     start = facts.trace.ops.start[tops]
     end = start + facts.trace.ops.dur[tops]
-    joined = np.append(start[1:], end[-1])
-    near = joined - end < 5 * MEDIAN_US
-    return facts.clip(spans.union(start, np.where(near, np.maximum(joined, end), end)))
+    following = np.append(start[1:], end[-1])
+    alone = np.append(np.diff(np.searchsorted(others, tops)) == 0, True)
+    near = following - end < np.where(alone, JOIN_ALONE_US, JOIN_US)
+    return facts.clip(spans.union(start, np.where(near, np.maximum(following, end), end)))
