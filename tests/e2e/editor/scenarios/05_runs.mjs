@@ -78,8 +78,11 @@ function setUp(place) {
 const clickProfile = (window) =>
   window.page.locator(".editor-actions a[aria-label^='Profile This File']").first().click();
 const isOver = (window) => window.toast("Profiling").waitFor({ state: "detached", timeout: RUN_MS });
+/** The editor's own helpers run in the workspace too; what we look for are interpreters. */
 const ofRun = (place) =>
-  processes().filter(({ command, cwd }) => cwd === place.workspace || command.includes(GRANDCHILD));
+  processes().filter(
+    ({ command, cwd }) => (cwd === place.workspace && /^\S*python/.test(command)) || command.includes(GRANDCHILD),
+  );
 const nothingLeft = (place, ms) =>
   until(() => ofRun(place).length === 0, "no process of the run", ms).catch(() => assert.deepEqual(ofRun(place), []));
 const shows = (window, pattern) =>
@@ -115,10 +118,11 @@ session(
       await window.screenshot("profiled");
       const hover = await window.hover("F.silu(self.gate(h))", "silu");
       await hover.filter({ hasText: "/step" }).first().waitFor();
+      await window.page.waitForTimeout(400); // It fades in.
       await window.screenshot("profiled-hover");
       await window.goToLine(45, 16);
       await window.page.keyboard.press("F12");
-      const back = window.lens("from compiled_transformer.py").first();
+      const back = window.lens("from compiled_transformer.py").filter({ visible: true }).first();
       const peek = window.page.locator(".peekview-widget .monaco-list-row.focused");
       await peek.or(back).first().waitFor();
       // Forward and backward launch kernels of this line: with several places the editor offers them.
