@@ -114,6 +114,39 @@ def test_a_thread_started_meanwhile_is_recorded_under_its_own_id(timeline: Timel
     assert natives[0] != threading.get_native_id()
 
 
+def test_threads_one_after_the_other_have_buffers_of_their_own(timeline: Timeline) -> None:
+    """Python gives the ident of an ended thread to the next: by ident they would share a buffer, and all but one no lines."""
+    if sys.version_info < (3, 12) and threading._trace_hook is not None:  # type: ignore[attr-defined]
+        pytest.skip("another tool traces new threads here")
+    timeline.prepare()
+    natives: list[int] = []
+    idents: set[int] = set()
+
+    def in_thread(rounds: int) -> None:
+        natives.append(threading.get_native_id())
+        idents.add(threading.get_ident())
+        work(list(range(rounds)))
+
+    try:
+        timeline.start()
+        for rounds in (1, 2, 3, 4):
+            thread = threading.Thread(target=in_thread, args=(rounds,))
+            thread.start()
+            thread.join()
+        timeline.stop()
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+    recorded = timeline.take()
+    helpers = {index for index, code in enumerate(recorded.codes) if code[2] == "helper"}
+    line = helper.__code__.co_firstlineno + 1
+    counts = {
+        native: sum(word >> 32 == line and word & 0xFFFFFFFF in helpers for word in buffer[1::2])
+        for native, buffer in recorded.threads
+    }
+    assert len(idents) < len(natives), "idents were not reused: the test shows nothing"
+    assert [counts[native] for native in natives] == [1, 2, 3, 4]
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="sys.monitoring lives beside a tracer")
 def test_another_tracer_is_left_alone_and_that_is_said(timeline: Timeline) -> None:
     def theirs(frame: FrameType, event: str, arg: Any) -> None:

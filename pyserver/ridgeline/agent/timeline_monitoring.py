@@ -45,8 +45,7 @@ class MonitoringTimeline(Timeline):
             return
         tool, disable, now = self._tool, monitoring.DISABLE, time.time_ns
         numbers, is_user, timeline = self._numbers, self.is_user, self
-        buffers, new_buffer = self._buffers, self.buffer
-        from _thread import get_ident
+        own, new_buffer = self._own, self.buffer
 
         def number_of(code: CodeType) -> int:
             number = timeline.code_id(code) if is_user(code.co_filename) else -1
@@ -59,8 +58,9 @@ class MonitoringTimeline(Timeline):
                 number = number_of(code)
             if number < 0:
                 return disable
-            buffer = buffers.get(get_ident())
-            if buffer is None:
+            try:
+                buffer = own.buffer
+            except AttributeError:
                 buffer = new_buffer()
             if len(buffer) >= 2 * timeline.budget:
                 monitoring.set_events(tool, 0)
@@ -101,8 +101,7 @@ class MonitoringTimeline(Timeline):
             native = natives.get(ident)
             if not present or native is None:
                 continue
-            buffer = self._buffers.setdefault(ident, array("q"))
-            self._natives[ident] = native
+            buffer = self._buffers.setdefault(native, array("q"))
             for user in present:
                 buffer.append(time.time_ns())
                 buffer.append((user.f_lineno or 0) << 32 | self.code_id(user.f_code))
