@@ -17,6 +17,7 @@ from ridgeline.perfetto.clean import Excerpt, clean
 from ridgeline.perfetto.lanes import sublanes
 from ridgeline.perfetto.page import selection
 from ridgeline.perfetto.server import LocalUi, Served, TraceServer
+from ridgeline.trace.errors import TraceError
 
 Event = dict[str, Any]
 
@@ -86,6 +87,32 @@ def test_raw_control_characters_become_legal_json(tmp_path: Path) -> None:
     (one,) = [e for e in json.loads(gzip.decompress((tmp_path / "o.gz").read_bytes()))["traceEvents"] if e["ph"] == "X"]
     assert one["dur"] == 5
     assert one["name"].startswith("a")
+
+
+def test_a_damaged_trace_becomes_strict_json(tmp_path: Path) -> None:
+    """Half a record, NaN, bytes that are no UTF-8, wrong escapes: Perfetto refuses such a file whole."""
+    one = b'{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":%d,"dur":%d}'
+    text = (
+        b'{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a\x01b\xff\\q","pid":1,"tid":1,"ts":1,"dur":1,"args":{"x":NaN}},'
+        + one % (1, 5)
+        + b',{"ph":"X","cat":"kernel,"dur":9},'
+        + one % (9, 6)
+        + b',{"ph":"X","ca'
+    )
+    source = tmp_path / "t.json"
+    source.write_bytes(text)
+    clean(source, tmp_path / "o.gz")
+    assert source.read_bytes() == text
+    made = json.loads(gzip.decompress((tmp_path / "o.gz").read_bytes()), parse_constant=pytest.fail)["traceEvents"]
+    slices = [e for e in made if e["ph"] == "X"]
+    assert [e["name"] for e in slices] == ["a\x01b\N{REPLACEMENT CHARACTER}\\q", "k", "k"]
+    assert sum(e["dur"] for e in slices if e["name"] == "k") == 11
+
+
+def test_what_is_no_trace_leaves_no_copy(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no JSON"):
+        clean(written(tmp_path / "x", "hello"), tmp_path / "y")
+    assert not (tmp_path / "y").exists()
 
 
 def test_an_excerpt_keeps_the_launch_that_lies_outside(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from trace_build import built, call, codes, frame, kernel, label, op, raw, write
 
-from ridgeline.trace.clean import needs_cleaning, write_clean
 from ridgeline.trace.errors import TraceError
 from ridgeline.trace.frames import parse_frame
 from ridgeline.trace.intervals import union
@@ -106,30 +105,6 @@ def test_raw_control_characters_in_a_name(tmp_path: Path) -> None:
     assert "a\x01b\nc" in names(trace)
     assert codes(trace)["repaired-control"].startswith("repaired 2 places")
     assert path.read_bytes() == text
-
-
-def test_a_strict_copy_for_other_viewers(tmp_path: Path) -> None:
-    text = (
-        b'{"deviceProperties":[{"id":0,"name":"NVIDIA H200"}],"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a\x01b\xff\\q","pid":1,'
-        b'"tid":1,"ts":1,"dur":1,"args":{"x":NaN}},'
-        + KERNEL % (1, 5)
-        + b',{"ph":"X","cat":"kernel,"dur":9},'
-        + KERNEL % (9, 6)
-        + b',{"ph":"X","ca'
-    )
-    path, target = tmp_path / "trace.json", tmp_path / "clean.json.gz"
-    path.write_bytes(text)
-    assert needs_cleaning(path)
-    assert write_clean(path, target)
-    strict = json.loads(gzip.decompress(target.read_bytes()))
-    assert [event["name"] for event in strict["traceEvents"]] == ["a\x01b\N{REPLACEMENT CHARACTER}\\q", "k", "k"]
-    assert strict["deviceProperties"][0]["name"] == "NVIDIA H200"
-    assert path.read_bytes() == text
-    assert not needs_cleaning(target)
-    assert kernel_total(read_trace(target)) == 11
-    with pytest.raises(TraceError, match="no JSON"):
-        write_clean(write_bytes(tmp_path / "x", b"hello"), tmp_path / "y")
-    assert not list(tmp_path.glob("*.part"))
 
 
 def write_bytes(path: Path, text: bytes) -> Path:

@@ -35,13 +35,13 @@ _EVENT_KEYS = frozenset((b"ph", b"cat", b"pid", b"tid", b"ts", b"dur"))
 class RecordStream:
     """Iterates lists of records; ``metadata`` and ``damage`` are complete once it is exhausted."""
 
-    def __init__(self, source: ByteSource, chunk: int = CHUNK, decoder: RecordDecoder | None = None) -> None:
+    def __init__(self, source: ByteSource, chunk: int = CHUNK) -> None:
         self.metadata: dict[str, Any] = {}
         self.damage = Damage()
         self._source = source
         self._chunk = chunk
         self._buffer = Buffer(iter(source))
-        self._decoder = decoder or RecordDecoder()
+        self._decoder = RecordDecoder()
 
     def __iter__(self) -> Iterator[Records]:
         yield from self._top_level()
