@@ -76,7 +76,8 @@ class Timeline:
     """The user-line timeline: which user statement each thread was in.
 
     ``file`` holds, thread after thread, three little-endian arrays of ``count`` items: int64 time_ns, int32 line
-    (0: the frame returned), int32 code (index into ``codes``). A frame's first event is its entry.
+    (0: the frame returned or yielded, -1: it was entered or resumed), int32 code (index into ``codes``). Recordings of
+    earlier versions have no -1: there a frame's first event is its entry.
     """
 
     file: str

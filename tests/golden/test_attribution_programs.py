@@ -55,9 +55,9 @@ def test_rows_and_the_rest_hold_all_time(profiled: Runs) -> None:
     assert optimizer.phase.optimizer_us == pytest.approx(optimizer.device_us)
 
 
-def test_two_threads_keep_their_lines(profiled: Runs) -> None:
+def test_threads_keep_their_lines_also_where_one_ends_and_the_next_begins(profiled: Runs) -> None:
     run = profiled("threads.py")
-    check_eager(run, marks(run.program))
+    assert check_eager(run, marks(run.program)) >= 0.98
 
 
 def test_three_lines_one_kernel_and_one_kernel_three_places(profiled: Runs) -> None:

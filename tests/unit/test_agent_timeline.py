@@ -6,12 +6,17 @@ import struct
 import sys
 import threading
 from array import array
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ridgeline import sidecar
 from ridgeline.agent.timeline import Recorded, Timeline, create
+from ridgeline.attribution.sources import SourceStore
+from ridgeline.attribution.timeline import LineTimeline
 
 HERE = __file__
 
@@ -32,7 +37,7 @@ def lines_of(recorded: Recorded, function: str) -> list[int]:
     found = []
     for _, buffer in recorded.threads:
         for word in buffer[1::2]:
-            if word & 0xFFFFFFFF in numbers and word >> 32:
+            if word & 0xFFFFFFFF in numbers and word >> 32 > 0:
                 found.append(word >> 32)
     return found
 
@@ -52,14 +57,14 @@ def test_lines_come_in_the_order_they_ran(timeline: Timeline) -> None:
     assert lines_of(recorded, "helper") == [helper.__code__.co_firstlineno + 1] * 2
 
 
-def test_a_return_is_an_event_of_line_zero(timeline: Timeline) -> None:
+def test_an_entry_is_an_event_of_line_minus_one_and_a_return_of_line_zero(timeline: Timeline) -> None:
     timeline.start()
     helper(1)
     timeline.stop()
     recorded = timeline.take()
     number = next(i for i, code in enumerate(recorded.codes) if code[2] == "helper")
     events = [word >> 32 for _, buffer in recorded.threads for word in buffer[1::2] if word & 0xFFFFFFFF == number]
-    assert events == [helper.__code__.co_firstlineno + 1, 0]
+    assert events == [-1, helper.__code__.co_firstlineno + 1, 0]
 
 
 def test_an_exception_that_leaves_a_frame_counts_as_its_return(timeline: Timeline) -> None:
@@ -173,6 +178,76 @@ def test_the_budget_ends_the_recording_and_not_the_program(timeline: Timeline) -
     assert result == sum(range(1001))
     assert timeline.exhausted
     assert sum(len(buffer) // 2 for _, buffer in timeline.take().threads) <= 20
+
+
+def descend(depth: int) -> int:
+    if depth:
+        return descend(depth - 1) + 1
+    return HERE.count("never")
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+    yield 2
+    yield 3
+
+
+def consume(stop: int) -> int:
+    total = 0
+    for number in numbers():
+        total += helper(number)
+        if number == stop:
+            break
+    return total
+
+
+def stacks_of(recorded: Recorded) -> list[list[tuple[str, int]]]:
+    """What attribution reads: after every event of this thread, (function, line relative to its first) outermost first."""
+    chunks, rows = recorded.pack()
+    own = [row for row in rows if row[0] == threading.get_native_id()]
+    read = LineTimeline(sidecar.Timeline(file="", codes=recorded.codes, threads=own), b"".join(chunks), SourceStore())
+    count = own[0][2]
+    times = np.frombuffer(b"".join(chunks), dtype="<i8", count=count, offset=own[0][1])
+    nodes = read.at(np.full(count, own[0][0]), times)
+    first = {str(code[2]): int(code[1]) for code in recorded.codes}
+    return [[(name, line - first[name]) for _, line, name in read.stack(int(node))] for node in nodes]
+
+
+def test_recursion_is_told_from_a_loop(timeline: Timeline) -> None:
+    timeline.start()
+    descend(3)
+    timeline.stop()
+    stacks = stacks_of(timeline.take())
+    inside = [[line for name, line in stack if name == "descend"] for stack in stacks]
+    assert [2, 2, 2, 3] in inside
+    assert max(map(len, inside)) == 4
+
+
+def test_a_generator_is_inside_its_consumer_and_left_with_it(timeline: Timeline) -> None:
+    timeline.start()
+    consume(2)
+    consume(0)
+    helper(1)
+    timeline.stop()
+    stacks = stacks_of(timeline.take())
+    tails = [stack[1:] for stack in stacks]
+    assert [("consume", 2), ("numbers", 2)] in tails
+    assert [("consume", 3), ("helper", 1)] in tails
+    assert [("helper", 1)] in tails
+    assert all(sum(name == "consume" for name, _ in tail) <= 1 for tail in tails)
+    assert all(stack[0][0].startswith("test_a_generator") for stack in stacks if len(stack) > 1)
+
+
+def test_what_comes_after_a_pause_stands_on_the_frames_of_then(timeline: Timeline) -> None:
+    timeline.start()
+    work([1])
+    timeline.stop()
+    timeline.start()
+    helper(1)
+    timeline.stop()
+    stacks = stacks_of(timeline.take())
+    assert {len(stack) for stack in stacks if stack and stack[-1][0] == "helper"} == {2, 3}
+    assert all(sum(name.startswith("test_what_comes") for name, _ in stack) <= 1 for stack in stacks)
 
 
 def test_packing_gives_times_lines_and_codes_thread_after_thread() -> None:

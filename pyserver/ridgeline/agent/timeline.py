@@ -3,13 +3,15 @@
 An operator of the trace is joined to the statement that was current at its start. Two ways to record it:
 ``sys.monitoring`` (Python 3.12 and newer: reaches all threads, switches itself off for library code at no cost, lives
 beside a debugger) and ``sys.settrace`` (older: one tracer a thread, so another's is left alone). Both write pairs of
-int64 into one array a thread: ``time_ns``, then ``line << 32 | code``; line 0 means that the frame returned.
+int64 into one array a thread: ``time_ns``, then ``line << 32 | code``. Line 0 means that the frame returned or
+yielded, line -1 that it was entered or resumed: without that a recursive call looks like the next round of a loop.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -21,6 +23,10 @@ BUDGET = 1_000_000
 """Events a thread, 16 bytes each."""
 REFILL = 100_000
 CODE_MASK = 0xFFFFFFFF
+ENTRY = -1 << 32
+"""``ENTRY | code``: the frame was entered or resumed."""
+RESUMABLE = 0x20 | 0x80 | 0x200
+"""Flags of generators and coroutines: they resume in the middle of a line, which then has no event of its own."""
 
 
 class Timeline:
@@ -56,6 +62,16 @@ class Timeline:
         """Of the running thread."""
         found = self._own.buffer = self._buffers.setdefault(threading.get_native_id(), array("q"))
         return found
+
+    def enter(self, buffer: array[int], frames: list[FrameType]) -> None:
+        """A thread comes into view inside these user frames, outermost first; what was known of it before is void."""
+        if not frames:
+            return
+        now = time.time_ns()
+        buffer.extend((now, self.code_id(frames[0].f_code)))
+        for frame in frames:
+            number = self.code_id(frame.f_code)
+            buffer.extend((now, ENTRY | number, now, (frame.f_lineno or 0) << 32 | number))
 
     def clear(self) -> None:
         """Forget everything recorded; only while off."""

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from array import array
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -13,7 +14,7 @@ from .timeline import IsUser, Timeline, user_frames
 
 
 class MonitoringTimeline(Timeline):
-    """Callbacks for lines and returns; a library's code switches itself off at its first event.
+    """Callbacks for entries, lines and returns; a library's code switches itself off at its first event.
 
     Uses a tool id of its own, so a debugger or coverage goes on beside it.
     """
@@ -22,6 +23,7 @@ class MonitoringTimeline(Timeline):
         super().__init__(is_user)
         self._tool: int | None = None
         self._numbers: dict[CodeType, int] = {}
+        self._callbacks: dict[int, Callable[..., Any]] = {}
 
     def _claim(self) -> int | None:
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
@@ -69,6 +71,18 @@ class MonitoringTimeline(Timeline):
             buffer.append(line << 32 | number)
             return None
 
+        def on_start(code: CodeType, offset: int) -> Any:
+            return put(code, -1)
+
+        def on_resume(code: CodeType, offset: int) -> Any:
+            if put(code, -1) is disable:
+                return disable
+            return put(code, sys._getframe(1).f_lineno)
+
+        def on_throw(code: CodeType, offset: int, error: BaseException) -> None:
+            if put(code, -1) is not disable:  # cannot be disabled: the answer is dropped
+                put(code, sys._getframe(1).f_lineno)
+
         def on_line(code: CodeType, line: int) -> Any:
             return put(code, line)
 
@@ -79,20 +93,25 @@ class MonitoringTimeline(Timeline):
             put(code, 0)  # cannot be disabled: the answer is dropped
 
         events = monitoring.events
-        monitoring.register_callback(tool, events.LINE, on_line)
-        monitoring.register_callback(tool, events.PY_RETURN, on_return)
-        monitoring.register_callback(tool, events.PY_YIELD, on_return)
-        monitoring.register_callback(tool, events.PY_UNWIND, on_unwind)
+        self._callbacks = {
+            events.PY_START: on_start,
+            events.PY_RESUME: on_resume,
+            events.PY_THROW: on_throw,
+            events.LINE: on_line,
+            events.PY_RETURN: on_return,
+            events.PY_YIELD: on_return,
+            events.PY_UNWIND: on_unwind,
+        }
+        for event, callback in self._callbacks.items():
+            monitoring.register_callback(tool, event, callback)
         self._enter_present_frames()
         self.on = True
         self.resume()
 
     def resume(self) -> None:
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-        events = monitoring.events
         if self.on and self._tool is not None:
-            wanted = events.LINE | events.PY_RETURN | events.PY_YIELD | events.PY_UNWIND
-            monitoring.set_events(self._tool, wanted)
+            monitoring.set_events(self._tool, sum(self._callbacks))
 
     def _enter_present_frames(self) -> None:
         natives = {thread.ident: thread.native_id for thread in threading.enumerate()}
@@ -101,10 +120,7 @@ class MonitoringTimeline(Timeline):
             native = natives.get(ident)
             if not present or native is None:
                 continue
-            buffer = self._buffers.setdefault(native, array("q"))
-            for user in present:
-                buffer.append(time.time_ns())
-                buffer.append((user.f_lineno or 0) << 32 | self.code_id(user.f_code))
+            self.enter(self._buffers.setdefault(native, array("q")), present)
 
     def stop(self) -> None:
         if not self.on or self._tool is None:
@@ -112,8 +128,7 @@ class MonitoringTimeline(Timeline):
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
         self.on = False
         monitoring.set_events(self._tool, 0)
-        events = monitoring.events
-        for event in (events.LINE, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND):
+        for event in self._callbacks:
             monitoring.register_callback(self._tool, event, None)
         monitoring.free_tool_id(self._tool)
         self._tool = None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from .timeline import IsUser, Timeline, user_frames
+from .timeline import CODE_MASK, ENTRY, RESUMABLE, IsUser, Timeline, user_frames
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 
@@ -43,7 +43,7 @@ class SettraceTimeline(Timeline):
         """The global trace function of this thread; ends itself when the timeline was stopped or is full."""
         buffer = self.buffer()
         put, now, is_user, limit = buffer.append, time.time_ns, self.is_user, 2 * self.budget
-        known: dict[CodeType, TraceFunction | None] = {}
+        known: dict[CodeType, tuple[TraceFunction, int, bool] | None] = {}
         timeline = self
 
         def local_for(code: CodeType) -> TraceFunction:
@@ -70,10 +70,22 @@ class SettraceTimeline(Timeline):
                 return None
             code = frame.f_code
             try:
-                return known[code]
+                entry = known[code]
             except KeyError:
-                local = known[code] = local_for(code) if is_user(code.co_filename) else None
-                return local
+                entry = None
+                if is_user(code.co_filename):
+                    mark = ENTRY | timeline.code_id(code)
+                    entry = local_for(code), mark, bool(code.co_flags & RESUMABLE)
+                known[code] = entry
+            if entry is None:
+                return None
+            local, mark, resumable = entry
+            put(now())
+            put(mark)
+            if resumable:
+                put(now())
+                put(frame.f_lineno << 32 | mark & CODE_MASK)
+            return local
 
         trace.local_for = local_for  # type: ignore[attr-defined]
         return trace
@@ -94,12 +106,10 @@ class SettraceTimeline(Timeline):
             return
         self.on = True
         tracer = self._tracer()
-        buffer, now = self.buffer(), time.time_ns
-        for frame in user_frames(sys._getframe(1), self.is_user):
-            local = tracer.local_for(frame.f_code)  # type: ignore[attr-defined]
-            frame.f_trace = local
-            buffer.append(now())
-            buffer.append(frame.f_lineno << 32 | self.code_id(frame.f_code))
+        present = user_frames(sys._getframe(1), self.is_user)
+        for frame in present:
+            frame.f_trace = tracer.local_for(frame.f_code)  # type: ignore[attr-defined]
+        self.enter(self.buffer(), present)
         sys.settrace(tracer)
         self._mine.add(threading.get_ident())
 
