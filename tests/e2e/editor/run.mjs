@@ -8,8 +8,6 @@ import { cache, here, root, screenshots, vsix } from "./lib/paths.mjs";
 /** Screenshots of real runs that the READMEs show; `RIDGELINE_PICTURES=1` replaces them by those of this run. */
 const PICTURES = {
   profiled: ["docs/images/editor.png", "extension/images/lines.png"],
-  "profiled-hover": ["docs/images/editor-hover.png", "extension/images/hover.png"],
-  "profiled-generated": ["docs/images/editor-generated.png"],
 };
 
 function must(command, args, options) {

@@ -130,7 +130,7 @@ export class Workbench {
   async lineBelow(lens) {
     const text = await lens.first().evaluate((element) => {
       const above = element.getBoundingClientRect().y;
-      const lines = [...element.closest(".editor-instance").querySelectorAll(".view-lines .view-line")];
+      const lines = [...document.querySelectorAll(".editor-instance .view-lines .view-line")];
       const placed = lines.map((line) => ({ y: line.getBoundingClientRect().y, text: line.textContent }));
       return placed.filter((line) => line.y > above).sort((one, other) => one.y - other.y)[0]?.text;
     });

@@ -8,7 +8,7 @@ import { python, root } from "../lib/paths.mjs";
 import { session, until } from "../lib/scenario.mjs";
 import { processes } from "../lib/workbench.mjs";
 
-const RUN_MS = 150_000;
+const RUN_MS = 90_000;
 const GRANDCHILD = "signal.SIG_IGN); time.sleep(600)";
 
 /** Goes on until it is stopped, with a grandchild that ignores SIGINT. */
