@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import math
 
+from ridgeline.roofline import pointwise
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize, rate_key
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 
-VECTORIZED, UNROLLED, STRIDED, OTHER = 43.0, 60.0, 71.0, 80.0
-"""Instructions a thread of ``vectorized_elementwise_kernel`` (four elements), ``unrolled_elementwise_kernel``, and the
-general ``elementwise_kernel`` that computes an offset an element; read off Nsight Compute on an H200."""
+OTHER = 80.0
+"""Instructions a thread of a kernel of no known kind; read off Nsight Compute on an H200."""
 REDUCE_THREAD, REDUCE_ELEMENT = 240.0, 4.0
 KINDS: dict[str, tuple[float, float]] = {
     "vectorized_layer_norm_kernel": (220.0, 60.0),
-    "softmax_warp_forward": (10.0, 38.0),
     "softmax_warp_backward": (10.0, 30.0),
     "max_pool_forward_nchw": (40.0, 70.0),
     "tensor_kernel_scan_innermost_dim": (20.0, 85.0),
@@ -25,9 +24,12 @@ KINDS: dict[str, tuple[float, float]] = {
 """Instructions a thread and an element of other kernels of PyTorch (same source)."""
 SCAN_SHARED = 27.0
 """Clocks of shared memory for 32 elements of such a scan: a step a power of two (same source)."""
-CROSSED_WASTE = 28.0
-"""Bytes that the cache delivers for one that a transposing copy without tiles uses: a sector for each element, and columns
-that fall into few of its slices (same source)."""
+CROSSED_BYTES = 105.0
+"""Of the cache's work for an element of a transposing copy without tiles: a request of its own, worth a line of 128 bytes,
+unless the first-level cache still holds its sector (same source)."""
+SOFTMAX_ROW, SOFTMAX_ELEMENT, SOFTMAX_NARROW = 220.0, 25.0, 10.0
+"""Warp instructions a row of ``softmax_warp_forward`` (maximum and sum by shuffles, addresses), for 32 elements (exponential,
+division, load, store, bounds), and for the conversion of narrow ones (same source)."""
 REDUCTIONS = {
     "std": 40.0,
     "var": 40.0,
@@ -40,7 +42,7 @@ REDUCTIONS = {
 }
 """Instructions an element that such a reduction needs beyond an addition."""
 FUNCTIONS: dict[str, dict[str, float]] = {
-    "gelu": {"erf": 1, "float": 4}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
+    "gelu": {"erf": 0.75, "float": 3}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
     "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 0.7}, "exp": {"exp": 1}, "log": {"log": 1},
     "erf": {"erf": 1}, "sin": {"sin": 1}, "cos": {"sin": 1}, "pow": {"pow": 0.1}, "sqrt": {"sqrt": 1}, "rsqrt": {"rsqrt": 1}, "div": {"divide": 0.5},
     "reciprocal": {"divide": 1}, "softplus": {"exp": 1, "log": 1}, "mish": {"exp": 1, "log": 1, "tanh": 1}, "elu": {"exp": 1}, "log1p": {"log": 1},
@@ -110,12 +112,12 @@ def demand(kernel: KernelInput) -> Demand | None:
     if "tensor_kernel_scan_innermost_dim" in symbol:
         result.shared_clocks = 4 * elements / 32 * SCAN_SHARED
     if name == "copy" and len(found) > 1 and crossed(found[0], found[1]):
-        result.cache_read = read * CROSSED_WASTE
+        result.cache_read = elements * CROSSED_BYTES
     if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in KINDS):
         result.issued = threads / 32 * OTHER
         result.modelled = False
         return result
-    result.issued = threads / 32 * per_thread(lowered, elements, threads)
+    result.issued = instructions(kernel, name, elements, threads, found)
     for mark, (thread, element) in KINDS.items():
         if mark in symbol:
             result.issued = threads / 32 * thread + elements / 32 * element
@@ -126,7 +128,7 @@ def demand(kernel: KernelInput) -> Demand | None:
         result.issued += elements / 32 * REDUCTIONS.get(name, 0.0)
         if name in ("sum", "prod", "nansum") and found[0].itemsize < 8 and rate_key(found[0].type) in (None, "int8"):
             result.read = result.fetched = elements * 8  # whole numbers are summed as a 64-bit copy
-    extra(result, name, elements, found)
+    extra(result, name, symbol, elements, found)
     if name in NORMS and not any(mark in symbol for mark in KINDS) and "elementwise" not in symbol:
         result.issued = max(result.issued, elements / 32 * NORM_ISSUE)
         result.top = "statistics and conversions of the normalisation"
@@ -139,21 +141,24 @@ def crossed(target: Tensor, source: Tensor) -> bool:
     return bool(pairs) and all(max(t, s) >= 32 for t, s in pairs if min(t, s) == 1) and any(min(p) == 1 for p in pairs)
 
 
-def per_thread(symbol: str, elements: float, threads: float) -> float:
-    if "vectorized_elementwise" in symbol:
-        return VECTORIZED
-    if "unrolled_elementwise" in symbol:
-        return UNROLLED
-    if "elementwise_kernel" in symbol:
-        return STRIDED
-    if "reduce_kernel" in symbol:
-        return REDUCE_THREAD + REDUCE_ELEMENT * elements / threads
-    return max(OTHER, 10.0 * elements / threads)
+def instructions(kernel: KernelInput, name: str, elements: float, threads: float, found: list[Tensor]) -> float:
+    """Warp instructions but for the function itself."""
+    walked = pointwise.issued(kernel, name, elements, threads, found)
+    if walked is not None:
+        return walked
+    if "reduce_kernel" in kernel.symbol:
+        return threads / 32 * REDUCE_THREAD + elements / 32 * REDUCE_ELEMENT
+    if "softmax_warp_forward" in kernel.symbol and found[0].shape:
+        narrow = SOFTMAX_NARROW if found[0].itemsize < 4 else 0.0
+        return elements / found[0].shape[-1] * SOFTMAX_ROW + elements / 32 * (SOFTMAX_ELEMENT + narrow)
+    return max(threads / 32 * OTHER, elements / 32 * 10.0)
 
 
-def extra(result: Demand, name: str, elements: float, found: list[Tensor]) -> None:
+def extra(result: Demand, name: str, symbol: str, elements: float, found: list[Tensor]) -> None:
     """What the function itself costs, beyond the fixed instructions of a thread."""
-    double = any(t.type == "double" for t in found)
+    double = any(t.type == "double" and t.shape for t in found)  # a single number comes as a double whatever the others are
+    if "MulFunctor" in symbol and name == "div":
+        name = "mul"  # by a number: multiplied by its reciprocal
     for function, count in FUNCTIONS.get(name, {}).items():
         if double and function not in ("philox", "float"):
             result.double += elements / 32 * DOUBLE["double_function"] * count
@@ -194,7 +199,7 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
         return everything, float(elements * (first.itemsize + 1)), False
     elif any(mark in name for mark in ("pool2d", "pool1d", "pool3d")) and "backward" not in name:
         return everything, float(pooled(kernel, first)), False
-    elif first.elements == elements:
+    elif first.elements == elements and name != "where":
         size = first.itemsize  # an in-place result, or the type that the first operand asks for
     if name in NORMS:
         size = first.itemsize
