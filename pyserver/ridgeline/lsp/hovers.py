@@ -10,6 +10,7 @@ from urllib.parse import quote
 from lsprotocol import types
 
 from ridgeline.lsp import protocol, wording
+from ridgeline.lsp.diagnostics import is_ignored, severity_of
 from ridgeline.lsp.lenses import title
 from ridgeline.lsp.navigation import generated_locations, source_locations
 from ridgeline.lsp.server import RidgelineServer
@@ -57,7 +58,9 @@ def _action(server: RidgelineServer, view: View, row: Row) -> str:
     """The one thing to do: a finding of this line, else what autotuning gains."""
     line = row.data["line"]
     for finding in view.part["findings"]:
-        if finding.get("line") == line and finding["code"] not in server.library.muted:
+        if finding.get("line") != line or is_ignored(finding, view.document, row.line):
+            continue
+        if severity_of(server, finding) is not None:
             gain = finding.get("step_gain_pct")
             words = wording.escape(finding["title"]) + (f" (up to {wording.percent(gain)} of the step)" if gain else "")
             return f"→ {words}"

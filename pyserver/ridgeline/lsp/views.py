@@ -244,14 +244,20 @@ def _agrees(run: ShownRun, entry: Json, document: Document) -> bool:
 
 
 def _spans(part: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Zero-based (first, last) of every statement, function head, finding and compile event, one each line."""
+    """Zero-based (first, last) of every statement, function head, finding (and related line) and event, one each line."""
     ends: dict[int, int] = {}
     for row in part["rows"]:
         ends[row["line"] - 1] = max(row.get("end", row["line"]) - 1, ends.get(row["line"] - 1, 0))
-    for item in (*part["functions"], *part["findings"], *part["events"]):
+    for item in (*part["functions"], *part["findings"], *part["events"], *_related(part)):
         if item.get("line"):
             ends.setdefault(item["line"] - 1, item["line"] - 1)
     return sorted((first, max(first, last)) for first, last in ends.items() if first >= 0)
+
+
+def _related(part: Mapping[str, Any]) -> list[Json]:
+    """The lines of this file that its findings' evidence names, so that they follow edits too."""
+    named = [item for f in part["findings"] for item in (f.get("evidence") or {}).get("related") or []]
+    return [item for item in named if item.get("file") == part["path"] and isinstance(item.get("line"), int)]
 
 
 def _lines_from_rows(part: Mapping[str, Any], current: list[str]) -> list[str]:
