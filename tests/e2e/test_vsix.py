@@ -131,7 +131,7 @@ def test_menus_walkthrough_and_welcome_name_only_commands_that_exist(manifest: d
     declared = {command["command"] for command in contributes["commands"]}
     used = {item["command"] for items in contributes["menus"].values() for item in items}
     text = json.dumps([contributes["viewsWelcome"], contributes["walkthroughs"]])
-    used |= {name for name in re.findall(r"(?:command:|onCommand:)(ridgeline\.[\w.]+)", text)}
+    used |= set(re.findall(r"(?:command:|onCommand:)(ridgeline\.[\w.]+)", text))
     assert used <= declared
     source = "\n".join(file.read_text() for file in (ROOT / "extension" / "src").glob("*.ts"))
     for command in declared:

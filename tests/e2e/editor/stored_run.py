@@ -159,15 +159,26 @@ def document(model: Path, module: Path, scale: float, extra: int) -> p.ProfileDo
             steps=STEPS,
             profiler_overhead_pct=3.0,
         ),
-        totals=p.Totals(wall_us=STEPS * step_us, self_device_us=device_us, plain_step_us=step_us * 0.97, profiled_step_us=step_us),
+        totals=p.Totals(
+            wall_us=STEPS * step_us, self_device_us=device_us, plain_step_us=step_us * 0.97, profiled_step_us=step_us
+        ),
         files=[entry(model, "user"), entry(module, "generated")],
         devices=[
-            p.Device(id=0, name="NVIDIA H200", kind="cuda", window_us=STEPS * step_us, window_idle_pct=50.3, busy_us=device_us)
+            p.Device(
+                id=0,
+                name="NVIDIA H200",
+                kind="cuda",
+                window_us=STEPS * step_us,
+                window_idle_pct=50.3,
+                busy_us=device_us,
+            )
         ],
         kernels=kernels,
         lines=lines,
         steps=[p.Step(name=f"step {i}", start_us=i * step_us, wall_us=step_us, window=0) for i in range(STEPS)],
-        modules=[p.Module(file=str(module), kind="forward", kernels=[one.id for one in kernels[:3]], device_us=device_us)],
+        modules=[
+            p.Module(file=str(module), kind="forward", kernels=[one.id for one in kernels[:3]], device_us=device_us)
+        ],
         unattributed=p.Unattributed(device_us=max(device_us - sum(row.device_us for row in lines), 0.0), share_pct=0.0),
         findings=[
             p.Finding(
@@ -225,7 +236,9 @@ def main() -> None:
     for path in (model, module):
         text = path.read_bytes()
         (folder.path / "files" / hashlib.sha256(text).hexdigest()).write_bytes(text)
-    events = [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 107, "ts": 1000, "dur": 4100, "args": {"stream": 7}}]
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 107, "ts": 1000, "dur": 4100, "args": {"stream": 7}}
+    ]
     folder.trace.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
     profile_io.write(document(model, module, options.scale, options.kernels), folder.profile)
     write_summary(folder)
