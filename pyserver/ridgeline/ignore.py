@@ -17,3 +17,14 @@ def ignored(text: str, code: str) -> bool:
         return False
     codes = mark.group(1)
     return codes is None or code in (part.strip() for part in codes.split(","))
+
+
+def with_ignored(text: str, code: str) -> str:
+    """The line's text with the comment for ``code``: a code more in one that is there, else at the end of the line."""
+    mark = _MARK.search(text)
+    if mark is None:
+        return f"{text.rstrip()}  # ridgeline: ignore[{code}]"
+    if ignored(text, code):
+        return text
+    codes = [part.strip() for part in (mark.group(1) or "").split(",") if part.strip()]
+    return f"{text[: mark.start()]}# ridgeline: ignore[{', '.join([*codes, code])}]{text[mark.end() :]}"

@@ -27,6 +27,10 @@ def _vscode() -> types.ClientCapabilities:
             code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),
             inlay_hint=types.InlayHintWorkspaceClientCapabilities(refresh_support=True),
             execute_command=types.ExecuteCommandClientCapabilities(dynamic_registration=True),
+            workspace_edit=types.WorkspaceEditClientCapabilities(
+                document_changes=True,
+                change_annotation_support=types.ChangeAnnotationsSupportOptions(groups_on_label=True),
+            ),
         ),
         window=types.WindowClientCapabilities(
             work_done_progress=True, show_document=types.ShowDocumentClientCapabilities(support=True)

@@ -102,7 +102,9 @@ async def test_everything_in_a_lens_is_also_an_action(session: Session, project:
 async def test_actions_are_filtered_by_kind(session: Session, project: Project) -> None:
     project.add_run()
     uri = session.open(project.model)
-    assert await session.actions(uri, project.line_of("gelu(h)"), only=["refactor"]) == []
+    assert await session.actions(uri, project.line_of("gelu(h)"), only=["refactor.extract"]) == []
+    rewrites = await session.actions(uri, project.line_of("gelu(h)"), only=["refactor"])
+    assert [action["title"] for action in rewrites] == ["Label this block with record_function"]
     assert await session.actions(uri, project.line_of("gelu(h)"), only=["source"]) != []
 
 

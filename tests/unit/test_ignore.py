@@ -6,7 +6,7 @@ import pytest
 
 from builders import TraceBuilder
 from ridgeline.findings import find
-from ridgeline.ignore import ignored
+from ridgeline.ignore import ignored, with_ignored
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,21 @@ from ridgeline.ignore import ignored
 )
 def test_marks(text: str, expected: bool) -> None:
     assert ignored(text, "hidden-sync") is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = loss.item()", "x = loss.item()  # ridgeline: ignore[hidden-sync]"),
+        ("x = loss.item()  # why", "x = loss.item()  # why  # ridgeline: ignore[hidden-sync]"),
+        ("x = y  # ridgeline: ignore[float64] # why", "x = y  # ridgeline: ignore[float64, hidden-sync] # why"),
+        ("x = y  # ridgeline: ignore[]", "x = y  # ridgeline: ignore[hidden-sync]"),
+        ("x = y  # ridgeline: ignore", "x = y  # ridgeline: ignore"),
+    ],
+)
+def test_a_mark_is_added(before: str, after: str) -> None:
+    assert with_ignored(before, "hidden-sync") == after
+    assert ignored(after, "hidden-sync")
 
 
 def _loop() -> TraceBuilder:

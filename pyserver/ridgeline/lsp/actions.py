@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lsprotocol import types
 
-from ridgeline.lsp import protocol
+from ridgeline.lsp import mending, protocol
 from ridgeline.lsp.diagnostics import SOURCE, page_of
 from ridgeline.lsp.lenses import command_for, title
 from ridgeline.lsp.server import RidgelineServer
@@ -24,6 +26,10 @@ def actions(server: RidgelineServer, params: types.CodeActionParams) -> list[typ
         for row in view.rows_at(params.range.start.line)[:2]:
             found += _of_row(server, view, row)
         found += _of_findings(server, view, params)
+        # Editors ask at every move of the cursor for their light bulb; a whole file is read for a label only on request.
+        if params.context.trigger_kind != types.CodeActionTriggerKind.Automatic:
+            labels = [_label(server, view, row) for row in view.rows_at(params.range.start.line)[:1]]
+            found += [action for action in labels if action is not None]
         trace = (
             protocol.CLIENT_OPEN_TRACE
             if protocol.CLIENT_OPEN_TRACE in server.wishes.commands
@@ -60,25 +66,56 @@ def _of_row(server: RidgelineServer, view: View, row: Row) -> list[types.CodeAct
 
 
 def _of_findings(server: RidgelineServer, view: View, params: types.CodeActionParams) -> list[types.CodeAction]:
-    """Quick fixes of our diagnostics in the range: their page, and the off-switch of their rule."""
-    found = []
-    ours = {d.code: d for d in params.context.diagnostics if d.source == SOURCE}
-    by_code = {finding["code"]: finding for finding in (*view.part["findings"], *view.run.hot()["findings"])}
-    for code, one in ours.items():
-        finding = by_code.get(code)
+    """Quick fixes of our diagnostics in the range: their mend, a comment against them, their page, their rule's off-switch."""
+    found: list[types.CodeAction] = []
+    for one in params.context.diagnostics:
+        if one.source != SOURCE:
+            continue
+        finding = _finding_of(view, one)
         if finding is None:
             continue
-        page = page_of(finding.get("doc"))
-        if page:
-            explain = _action(
-                f"Explain “{code}”", "quickfix", protocol.COMMAND_SHOW, {"uri": page, "line": 0, "what": "page"}
-            )
-            explain.diagnostics = [one]
-            found.append(explain)
-        mute = _action(f"Do not show “{code}” any more", "quickfix", protocol.COMMAND_MUTE, {"code": code})
-        mute.diagnostics = [one]
-        found.append(mute)
+        line = one.range.start.line
+        for action in _quick_fixes(server, view, finding, line):
+            action.diagnostics = [one]
+            found.append(action)
     return found
+
+
+def _quick_fixes(server: RidgelineServer, view: View, finding: protocol.Json, line: int) -> Iterator[types.CodeAction]:
+    code, here = finding["code"], bool(finding.get("file")) and line < len(view.document.lines)
+    name = (finding.get("evidence") or {}).get("mend")
+    if here and isinstance(name, str):
+        mended = mending.mend(server, view.document, name, line)
+        if mended is not None:
+            yield mended
+    page = page_of(finding.get("doc"))
+    if page:
+        argument = {"uri": page, "line": 0, "what": "page"}
+        yield _action(f"Explain “{code}”", "quickfix", protocol.COMMAND_SHOW, argument)
+    if here and finding.get("line"):
+        silenced = mending.silence(server, view.document, code, line)
+        if silenced is not None:
+            yield silenced
+    yield _action(f"Do not show “{code}” any more", "quickfix", protocol.COMMAND_MUTE, {"code": code})
+
+
+def _finding_of(view: View, one: types.Diagnostic) -> protocol.Json | None:
+    """The finding behind a diagnostic: of the same code, and on the line where the diagnostic stands if it has one."""
+    for finding in (*view.part["findings"], *view.run.hot()["findings"]):
+        if finding["code"] != one.code or (finding.get("file") not in (None, view.part["path"])):
+            continue
+        where = view.line_of(finding["line"]) if finding.get("line") else (0, False)
+        if where is not None and where[0] == one.range.start.line:
+            found: protocol.Json = finding
+            return found
+    return None
+
+
+def _label(server: RidgelineServer, view: View, row: Row) -> types.CodeAction | None:
+    """``record_function`` around the statement of a row with device time, so that traces and ``ranges`` name it."""
+    if row.kind != "line" or view.generated or not row.time_us:
+        return None
+    return mending.mend(server, view.document, mending.LABEL, row.line)
 
 
 def _action(title: str, kind: str, command: str, argument: protocol.Json) -> types.CodeAction:
@@ -93,7 +130,9 @@ def _within(kind: str, wanted: str) -> bool:
 
 
 def register(server: RidgelineServer) -> None:
-    options = types.CodeActionOptions(code_action_kinds=["quickfix", PROFILE_KIND], resolve_provider=False)
+    options = types.CodeActionOptions(
+        code_action_kinds=["quickfix", mending.LABEL_KIND, PROFILE_KIND], resolve_provider=False
+    )
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)
     def code_action(ls: RidgelineServer, params: types.CodeActionParams) -> list[types.CodeAction]:

@@ -106,11 +106,14 @@ class Capabilities:
     work_done: bool = False
     related_information: bool = False
     code_description: bool = False
+    document_changes: bool = False
+    change_annotations: bool = False
 
     @classmethod
     def read(cls, given: types.ClientCapabilities) -> Capabilities:
         workspace, window, text = given.workspace, given.window, given.text_document
         publish = text.publish_diagnostics if text else None
+        edits = workspace.workspace_edit if workspace else None
         return cls(
             configuration=bool(workspace and workspace.configuration),
             lens_refresh=bool(workspace and workspace.code_lens and workspace.code_lens.refresh_support),
@@ -119,6 +122,8 @@ class Capabilities:
             work_done=bool(window and window.work_done_progress),
             related_information=bool(publish and publish.related_information),
             code_description=bool(publish and publish.code_description_support),
+            document_changes=bool(edits and edits.document_changes),
+            change_annotations=bool(edits and edits.change_annotation_support),
         )
 
 
