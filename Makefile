@@ -7,9 +7,11 @@ EXAMPLE ?= examples/compiled_transformer.py
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 EXTENSION := $(shell git ls-files extension biome.json scripts/*.mjs)
 SERVER := $(shell git ls-files pyserver)
+PAGE := pyserver/ridgeline/report/assets/page.js
+WEB := extension/esbuild.mjs extension/package-lock.json $(shell git ls-files extension/webview)
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: profile test check format unit client editor soak bench lock clean
+.PHONY: profile test check format unit web client editor soak bench lock clean
 
 profile: $(VENV)/.ready
 	$(BIN)/ridgeline profile --then stop $(EXAMPLE)
@@ -21,8 +23,15 @@ check: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(VENV)/.ready
+unit: $(VENV)/.ready $(PAGE)
 	$(PYTEST) -m "not soak and not editor" -n 2 --dist loadgroup
+
+# The script of `ridgeline report`, which is the editor's overview as well.
+web: $(PAGE)
+
+$(PAGE): $(WEB)
+	scripts/system.sh nodejs npm
+	cd extension && npm ci --no-audit --no-fund --loglevel=error && node esbuild.mjs page
 
 # The VS Code client: linter, types, the packaged .vsix.
 client: extension/ridgeline.vsix
@@ -59,4 +68,4 @@ $(VENV)/.ready: pyproject.toml requirements/dev.lock
 	touch $@
 
 clean:
-	rm -rf $(VENV) .cache artifacts extension/node_modules extension/dist extension/bundled
+	rm -rf $(VENV) .cache artifacts extension/node_modules extension/dist extension/bundled pyserver/ridgeline/report/assets

@@ -60,18 +60,6 @@ def show(document: ProfileDocument, *, format: str, output: Path | None, run_dir
         render(document, console, run_dir=str(run_dir) if run_dir is not None else None)
 
 
-def trace_of(path: Path) -> Path:
-    """The trace file that a person means by a run or a trace. Raises :class:`CommandError`."""
-    from ridgeline.runs.store import StoreError, resolve_run
-
-    if path.is_file() and path.name != "profile.json":
-        return path
-    try:
-        return resolve_run(path).trace
-    except StoreError as error:
-        raise CommandError(str(error)) from error
-
-
 def _as_run(path: Path) -> Path:
     """A folder that runs are kept in means its newest run; everything else is taken as it is."""
     if path.is_dir() and not (path / "run.json").exists():

@@ -1,0 +1,41 @@
+// Elements from values. Text only ever becomes text: whatever a trace holds is not trusted to be markup.
+
+export type Child = Node | string | null | undefined | false;
+
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string | number | boolean | null> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) if (child) element.append(child);
+  return element;
+}
+
+let last = 0;
+
+/** A section with its heading, found by both in the table of contents and by screen readers as a region. */
+export function section(title: string, ...children: Child[]): HTMLElement {
+  const id = `section-${++last}`;
+  return h("section", { "aria-labelledby": id }, h("h2", { id }, title), ...children);
+}
+
+export function unique(prefix: string): string {
+  return `${prefix}-${++last}`;
+}
+
+/** A bar of `share` per cent that says nothing to screen readers; the figure stands beside it. */
+export function bar(share: number, kind: string): HTMLElement {
+  const fill = h("span", { class: `fill ${kind}` });
+  fill.style.width = `${Math.max(0, Math.min(100, share))}%`;
+  return h("span", { class: "bar", "aria-hidden": "true" }, fill);
+}
+
+export function facts(rows: [string, string | null][]): HTMLElement {
+  const list = h("dl", { class: "facts" });
+  for (const [name, value] of rows) if (value) list.append(h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+  return list;
+}

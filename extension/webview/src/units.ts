@@ -1,0 +1,55 @@
+// Numbers as people read them; the same figures as ridgeline/units.py, so that all views agree.
+
+const NONE = "-";
+
+export function three(value: number): string {
+  if (value === 0) return "0";
+  if (value >= 99.95) return value.toFixed(0);
+  return value >= 9.995 ? value.toFixed(1) : value.toFixed(2);
+}
+
+/** Three significant digits with the unit that fits; `-` for unknown. */
+export function duration(us: number | null): string {
+  if (us === null) return NONE;
+  const sign = us < 0 ? "-" : "";
+  const value = Math.abs(us);
+  for (const [limit, factor, unit] of [
+    [1, 1e3, "ns"],
+    [1e3, 1, "µs"],
+    [1e6, 1e-3, "ms"],
+    [6e7, 1e-6, "s"],
+  ] as const) {
+    if (value < limit * 0.9995) return `${sign}${three(value * factor)} ${unit}`;
+  }
+  return `${sign}${three((value * 1e-6) / 60)} min`;
+}
+
+export function percent(value: number | null): string {
+  if (value === null) return NONE;
+  if (value !== 0 && Math.abs(value) < 0.05) return "<0.1 %";
+  return `${value.toFixed(Math.abs(value) >= 9.95 ? 0 : 1)} %`;
+}
+
+/** Decimal units: `1.07 GB`. */
+export function size(value: number | null): string {
+  if (value === null) return NONE;
+  const sign = value < 0 ? "-" : "";
+  const bytes = Math.abs(value);
+  for (const [limit, factor, unit] of [
+    [1e3, 1, "B"],
+    [1e6, 1e-3, "kB"],
+    [1e9, 1e-6, "MB"],
+    [1e12, 1e-9, "GB"],
+  ] as const) {
+    if (bytes < limit * 0.9995) return `${sign}${unit === "B" ? bytes.toFixed(0) : three(bytes * factor)} ${unit}`;
+  }
+  return `${sign}${three(bytes * 1e-12)} TB`;
+}
+
+export function count(value: number): string {
+  return Math.abs(value - Math.round(value)) < 0.05 ? value.toFixed(0) : value.toFixed(1);
+}
+
+export function plain(value: number | null, unit = ""): string {
+  return value === null ? NONE : `${three(value)}${unit && ` ${unit}`}`;
+}
