@@ -165,28 +165,64 @@ def compare(
     raise typer.Exit(run(before, after, fail_on=fail_on, format=format, output=output))
 
 
-_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
+@app.command()
+def bench(
+    file: Annotated[Path, typer.Argument(help="A generated kernel file or module of Inductor's.", metavar="FILE")],
+    autotune: Annotated[
+        str, typer.Option(metavar="off|verify", help="Compare with a wider search of configurations (CUDA).")
+    ] = "off",
+    cold_cache: Annotated[
+        bool | None, typer.Option("--cold-cache/--warm-cache", help="Only this state of the cache (default: both).")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to measure for.", min=1)] = 300.0,
+    kernel: Annotated[str | None, typer.Option(help="Only this kernel of the module.")] = None,
+    size: Annotated[
+        list[str] | None, typer.Option(help="A size that only a run knows; repeatable.", metavar="u0=4096")
+    ] = None,
+    exposed_share: Annotated[
+        float | None, typer.Option(help="The kernel's exposed part of a step, for the gain of the step.", min=0, max=1)
+    ] = None,
+    python: Python = None,
+    cwd: Cwd = None,
+    env: Env = None,
+    format: Format = "text",
+    output: Output = None,
+) -> None:
+    """Benchmark a generated kernel, or every kernel of a generated module."""
+    from ridgeline.cli_bench import run
+
+    status = run(
+        file,
+        autotune=autotune,
+        cold=cold_cache,
+        timeout=timeout,
+        kernel=kernel,
+        size=size or [],
+        exposed_share=exposed_share,
+        python=python,
+        cwd=cwd,
+        env=env or [],
+        format=format,
+        output=output,
+    )
+    raise typer.Exit(status)
 
 
-@app.command(context_settings=_ANYTHING)
-def bench() -> None:
-    """Benchmark a generated kernel file (not in this version)."""
-    raise CommandError("bench is not in this version; a generated module times itself: python FILE")
+@app.command()
+def report(
+    what: Annotated[str, typer.Argument(help="A run, a trace or a saved profile.", metavar="RUN")],
+    before: Annotated[
+        str | None, typer.Option(help="Compare with this earlier run, trace or profile.", metavar="RUN")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page's file (default: NAME.html here).", dir_okay=False)
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """One HTML page with everything in it, to look at or to send."""
+    from ridgeline.cli_report import run
 
-
-@app.command(context_settings=_ANYTHING)
-def report() -> None:
-    """A self-contained HTML page (not in this version)."""
-    raise CommandError("report is not in this version; see ridgeline analyze RUN, or its --format json")
-
-
-@app.command("open", context_settings=_ANYTHING)
-def open_trace(run: Annotated[list[str] | None, typer.Argument(metavar="RUN|TRACE")] = None) -> None:
-    """The trace in Perfetto (not in this version)."""
-    from ridgeline.cli_analyze import trace_of
-
-    where = f": {trace_of(Path(run[0]))}" if run else ""
-    raise CommandError(f"open is not in this version; drop the trace into https://ui.perfetto.dev{where}")
+    run(what, before=before, output=output, quiet=quiet)
 
 
 @app.command(name="open")

@@ -1,0 +1,173 @@
+"""The document of ``ridgeline bench``: the plan and the raw times put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import PurePath
+from typing import Any
+
+from ridgeline.bench import measure, search, verdict
+from ridgeline.bench.needs import inner
+from ridgeline.bench.plan import Kernel, Plan, moved_bytes
+from ridgeline.inductor.kernel_file import parse_kernel_file
+from ridgeline.inductor.names import take_apart
+
+SCHEMA = 1
+GIGA = 1e9
+
+
+def request(
+    plan: Plan, *, text: str, path: str, caches: list[str], timeout_s: float, verify: bool, only: str | None = None
+) -> dict[str, Any]:
+    """What the user's interpreter is asked to do; ``path`` is where the copy of the file will lie."""
+    kernels = [kernel for kernel in plan.kernels if only is None or kernel.name == only]
+    cuda = any(
+        isinstance(value, dict) and str(value["device"]).startswith("cuda")
+        for kernel in kernels
+        for site in kernel.sites
+        for value in site.arguments
+    ) or any(kernel.language == "triton" and "type='cuda'" in kernel.source for kernel in kernels)
+    return {
+        "path": path,
+        "shown": PurePath(plan.path).name,
+        "stem": PurePath(plan.path).stem,
+        "file_kind": plan.file_kind,
+        "cuda": cuda,
+        "inputs": plan.inputs,
+        "unbacked": plan.unbacked,
+        "caches": caches,
+        "timeout_s": timeout_s,
+        "kernels": [
+            {
+                "name": kernel.name,
+                "index": index,
+                "bound": kernel.bounds,
+                "sites": [asdict(site) for site in kernel.sites],
+                "search": _search(kernel, plan.file_kind) if verify else None,
+            }
+            for index, kernel in enumerate(kernels)
+        ],
+    }
+
+
+def _search(kernel: Kernel, file_kind: str) -> dict[str, str] | None:
+    """The two copies to compare; None for a kernel that has no configurations of Inductor's to search."""
+    if kernel.language != "triton":
+        return None
+    source = kernel.source if file_kind == "kernel" else inner(kernel.source)
+    found = parse_kernel_file(source, "")
+    try:
+        return {
+            "plain": search.plain(source),
+            "wider": search.wider(source),
+            "symbol": found.symbol if found else kernel.name,
+        }
+    except search.NoMetadata:
+        return None
+
+
+def build(
+    plan: Plan, result: Mapping[str, Any], *, verify: bool, exposed_share: float | None = None, only: str | None = None
+) -> dict[str, Any]:
+    """The document. Times are microseconds, GB are 10^9 bytes, unknown is None."""
+    rows = result.get("kernels", {})
+    kernels = [
+        _kernel(kernel, rows.get(kernel.name), verify=verify, exposed_share=exposed_share)
+        for kernel in plan.kernels
+        if only is None or kernel.name == only
+    ]
+    return {
+        "schema": SCHEMA,
+        "kind": "bench",
+        "file": plan.path,
+        "file_kind": plan.file_kind,
+        "module_kind": plan.module_kind,
+        "torch": result.get("torch"),
+        "python": result.get("python"),
+        "device": result.get("device"),
+        "kernels": kernels,
+        "fallbacks": plan.fallbacks,
+        "notes": [*plan.notes, *result.get("notes", [])],
+        "warnings": list(result.get("warnings", [])),
+    }
+
+
+def _kernel(
+    kernel: Kernel, row: Mapping[str, Any] | None, *, verify: bool, exposed_share: float | None
+) -> dict[str, Any]:
+    row = row or {"problem": "not reached: the benchmark ended before"}
+    site = next((s for s in kernel.sites if s.problem is None), None)
+    moved, method = _bytes(kernel, site)
+    heuristic = parse_kernel_file(inner(kernel.source) or kernel.source, "") if kernel.language == "triton" else None
+    timings = {
+        cache: asdict(
+            measure.timing(
+                taken["seconds"],
+                cache=cache,
+                clock=taken["clock"],
+                calls=taken["calls"],
+                tick_s=taken["tick_s"],
+                moved_bytes=moved,
+            )
+        )
+        if isinstance(taken := row.get(cache), dict)
+        else None
+        for cache in ("warm", "cold")
+    }
+    notes = [note for note in (row.get("note"),) if note]
+    if kernel.bounds is not None and moved is not None:
+        notes.append("the kernel gathers: GB counts the whole of the table, so GB/s is an upper bound")
+    candidate = verdict.fixed_configuration(heuristic.heuristic, row.get("configurations")) if heuristic else None
+    if candidate:
+        notes.append(candidate)
+    return {
+        "name": kernel.name,
+        "category": take_apart(kernel.name).category,
+        "language": kernel.language,
+        "line": kernel.line,
+        "call_lines": [s.line for s in kernel.sites],
+        "arguments": row.get("arguments"),
+        "gb": None if moved is None else moved / GIGA,
+        "gb_method": method,
+        **timings,
+        "inductor_us": None if row.get("inductor_s") is None else row["inductor_s"] * 1e6,
+        "config": row.get("config"),
+        "registers": row.get("registers"),
+        "spills": row.get("spills"),
+        "shared_memory": row.get("shared_memory"),
+        "needs": kernel.needs,
+        "notes": notes,
+        "problem": row.get("problem"),
+        "autotune": _autotune(kernel, row, exposed_share) if verify else None,
+    }
+
+
+def _bytes(kernel: Kernel, site: Any) -> tuple[float | None, str | None]:
+    """Bytes of a call and where the number is from: Inductor's own, or every buffer once."""
+    stated = kernel.meta.get("kernel_num_gb")
+    if isinstance(stated, (int, float)) and stated > 0:
+        return float(stated) * GIGA, "inductor"
+    moved = moved_bytes(kernel, site) if site is not None else None
+    return (None, None) if moved is None else (float(moved), "buffers")
+
+
+def _autotune(kernel: Kernel, row: Mapping[str, Any], exposed_share: float | None) -> dict[str, Any]:
+    searched = row.get("search")
+    if not isinstance(searched, dict):
+        if row.get("problem"):
+            reason = str(row["problem"])
+        elif kernel.language == "triton":
+            reason = "a user's own kernel: its configurations are in the program"
+        else:
+            reason = "a C++ kernel has no configurations to search"
+        return {"state": "not_applicable", "sentence": reason}
+    micro = [[[value * 1e6 for value in samples] for samples in searched[which]] for which in ("before", "after")]
+    judged = verdict.judge(
+        *micro,
+        config=searched["after_config"],
+        exposed_share=exposed_share,
+        compile_s=searched["compile_s"],
+        reduces="tl.sum(" in kernel.source or "welford" in kernel.source or "reduction" in kernel.source,
+    )
+    return {**asdict(judged), "before_config": searched["before_config"], "searched_config": searched["after_config"]}

@@ -1,0 +1,56 @@
+"""Tensors from their descriptions, in values that do real work: indices in range, numbers that stay numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
+    """A tensor of that size, stride, type and device; anything else comes back as it is. Raises ``CannotMake``.
+
+    Integers are random below ``bound`` (the one that a kernel asserts), or zeros where no bound is known and more could
+    reach outside of a buffer. Types that no random generator fills (fp8) are filled by conversion.
+    """
+    if not isinstance(described, dict):
+        return described
+    name = described["dtype"]
+    dtype = getattr(torch, str(name), None)
+    if dtype is None:
+        raise CannotMake(f"this torch has no element type {name}")
+    size, stride, device = described["size"], described["stride"], described["device"]
+    extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    if dtype == torch.bool:
+        flat = torch.randint(0, 2, (extent,), generator=generator).to(dtype)
+    elif dtype.is_complex:
+        flat = torch.randn(extent, 2, generator=generator).view(torch.complex64).reshape(extent).to(dtype)
+    elif dtype.is_floating_point:
+        flat = torch.randn(extent, generator=generator).to(dtype)
+    else:
+        top = min(bound, torch.iinfo(dtype).max) if bound and size else 1
+        flat = torch.randint(0, max(top, 1), (extent,), generator=generator).to(dtype)
+    return torch.as_strided(flat.to(device), size, stride)
+
+
+class CannotMake(Exception):
+    """One line."""
+
+
+def copied(torch: Any, arguments: Any) -> list[Any]:
+    """Copies of the tensors among ``arguments`` with their strides, so that measuring leaves the originals alone.
+
+    Tensors that share memory share it in the copies too (one kernel may read what it writes).
+    """
+    storages: dict[int, Any] = {}
+    result = []
+    for value in arguments:
+        if not isinstance(value, torch.Tensor):
+            result.append(value)
+            continue
+        storage = value.untyped_storage()
+        key = storage.data_ptr()
+        if key not in storages or not key:
+            storages[key] = storage.clone()
+        empty = torch.empty(0, dtype=value.dtype, device=value.device)
+        result.append(empty.set_(storages[key], value.storage_offset(), value.size(), value.stride()))
+    return result

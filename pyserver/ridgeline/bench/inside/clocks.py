@@ -1,0 +1,143 @@
+"""Times of one call, on the CPU's clock or the device's: raw samples in seconds, judged elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+BLOCK_S = 2e-3
+"""A warm sample on the CPU is a block of calls this long: a tick of the clock is then no part of it."""
+BUDGET_S = 0.25
+"""For one state of the cache of one kernel."""
+FEWEST, MOST = 10, 200
+LARGEST_CACHE = 256 << 20
+
+
+def tick() -> float:
+    """The smallest step that this machine's ``perf_counter`` is seen to make, seconds."""
+    steps = []
+    for _ in range(200):
+        start = time.perf_counter()
+        end = time.perf_counter()
+        while end <= start:
+            end = time.perf_counter()
+        steps.append(end - start)
+    return min(steps)
+
+
+class CpuClock:
+    """Wall time of a call from Python. A call's own overhead (some hundred nanoseconds) is part of it."""
+
+    name = "perf_counter"
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.tick_s = tick()
+        self.cache_bytes = _last_level_cache()
+        self._flusher = None
+
+    def warm(self, call: Callable[[], Any]) -> dict[str, Any]:
+        call()
+        calls = 1
+        while True:
+            spent = self._block(call, calls)
+            if spent >= BLOCK_S or calls >= 1 << 22:
+                break
+            calls = min(calls * 10, max(calls + 1, int(calls * BLOCK_S * 1.2 / max(spent, 1e-9))))
+        return self._samples(lambda: self._block(call, calls), calls)
+
+    def cold(self, call: Callable[[], Any]) -> dict[str, Any]:
+        """Every sample is one call after more than the last-level cache was written; the flush is outside of the time."""
+        if self._flusher is None:
+            self._flusher = self.torch.empty(2 * self.cache_bytes, dtype=self.torch.uint8)
+        flusher: Any = self._flusher
+
+        def sample() -> float:
+            flusher.add_(1)
+            return self._block(call, 1)
+
+        call()
+        return self._samples(sample, 1)
+
+    def _samples(self, sample: Callable[[], float], calls: int) -> dict[str, Any]:
+        seconds: list[float] = []
+        since = time.perf_counter()
+        while len(seconds) < FEWEST or (len(seconds) < MOST and time.perf_counter() - since < BUDGET_S):
+            seconds.append(sample())
+            if time.perf_counter() - since > 8 * BUDGET_S and len(seconds) >= 3:
+                break
+        return {"seconds": seconds, "calls": calls, "tick_s": self.tick_s, "clock": self.name}
+
+    @staticmethod
+    def _block(call: Callable[[], Any], calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        return time.perf_counter() - start
+
+
+class CudaClock:
+    """CUDA events around the kernel alone: a spin kernel keeps the device busy until the host has queued everything."""
+
+    name = "cuda events"
+    TICK_S = 5e-7
+    """Resolution of ``cudaEventElapsedTime`` as NVIDIA documents it: around half a microsecond."""
+    SPIN_CYCLES, SPIN_CYCLES_A_CALL = 2_000_000, 60_000
+    """About a millisecond, and 30 us for each call: longer than it takes to queue a sample."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self.cache_bytes = int(getattr(properties, "L2_cache_size", 0) or LARGEST_CACHE)
+        self._flusher: Any = None
+
+    def warm(self, call: Callable[[], Any]) -> dict[str, Any]:
+        """Samples of calls in a row on the same buffers; what fits the L2 is read from there."""
+        once = self._sample(call, 1, flush=False)
+        calls = max(1, min(200, int(200e-6 / max(once, 1e-6))))
+        return self._samples(lambda: self._sample(call, calls, flush=False), calls)
+
+    def cold(self, call: Callable[[], Any]) -> dict[str, Any]:
+        """One call a sample after a buffer of twice the L2 was zeroed, as Inductor's own benchmarker does; the flush is
+        queued before the first event, and so is no part of the time."""
+        self._sample(call, 1, flush=True)
+        return self._samples(lambda: self._sample(call, 1, flush=True), 1)
+
+    def _sample(self, call: Callable[[], Any], calls: int, *, flush: bool) -> float:
+        cuda = self.torch.cuda
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda._sleep(self.SPIN_CYCLES + calls * self.SPIN_CYCLES_A_CALL)
+        if flush:
+            if self._flusher is None:
+                self._flusher = self.torch.empty(2 * self.cache_bytes // 4, dtype=self.torch.int32, device="cuda")
+            self._flusher.zero_()
+        start.record()
+        for _ in range(calls):
+            call()
+        end.record()
+        cuda.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+    def _samples(self, sample: Callable[[], float], calls: int) -> dict[str, Any]:
+        seconds: list[float] = []
+        since = time.perf_counter()
+        while len(seconds) < FEWEST or (len(seconds) < 100 and time.perf_counter() - since < BUDGET_S):
+            seconds.append(sample())
+        return {"seconds": seconds, "calls": calls, "tick_s": self.TICK_S, "clock": self.name}
+
+
+def _last_level_cache() -> int:
+    """Bytes of the largest cache of the first core; a large guess where the system does not say."""
+    best = 0
+    folder = "/sys/devices/system/cpu/cpu0/cache"
+    try:
+        for entry in os.listdir(folder):
+            with open(os.path.join(folder, entry, "size"), encoding="ascii") as file:
+                text = file.read().strip()
+            factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
+            best = max(best, int(text.rstrip("KM")) * factor)
+    except (OSError, ValueError):
+        return LARGEST_CACHE // 4
+    return min(best, LARGEST_CACHE) or LARGEST_CACHE // 4

@@ -1,0 +1,331 @@
+"""What there is to measure in a generated file, from its text alone: kernels, their arguments at each call, inputs.
+
+The call function is plain Python: it is parsed, never evaluated. Shapes come from ``empty_strided_*``,
+``assert_size_stride`` and ``reinterpret_tensor``; element types from the kernels' own signatures, so that a kernel can be
+measured even where the module itself cannot run. What comes out is plain data (JSON) for the user's interpreter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.bench import harness as harnesses
+from ridgeline.bench import needs as user_needs
+from ridgeline.bench.signatures import Signature, dtype_of_comment, inductor_meta, signature
+from ridgeline.bench.symbols import Symbols
+from ridgeline.inductor.kernel_file import parse_kernel_file
+from ridgeline.inductor.module import WrapperModule, is_wrapper, op_name, parse_wrapper
+
+_UNBACKED = re.compile(r"^u\d+$")
+BOUND = re.compile(r"<\s*(\d+)L?\)?\s*[),|&]?.*index out of bounds|index out of bounds: 0 <= \w+ < (\d+)")
+"""The bound of an index as Triton (``tl.device_assert``) and C++ (``TORCH_CHECK``) kernels assert it."""
+
+
+@dataclass(slots=True)
+class Site:
+    """One call of a kernel; an argument is a tensor's description, a number, or None."""
+
+    line: int
+    arguments: list[Any]
+    names: list[str]
+    problem: str | None = None
+    """Why its arguments cannot be made from the text."""
+
+
+@dataclass(slots=True)
+class Kernel:
+    name: str
+    language: str
+    """triton or cpp."""
+    line: int
+    source: str
+    """The text of its string in a module, or of the file."""
+    signature: Signature
+    sites: list[Site] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
+    needs: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    bounds: int | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    path: str
+    file_kind: str
+    """module or kernel."""
+    module_kind: str | None
+    kernels: list[Kernel]
+    harness: harnesses.Harness
+    body: str
+    """The file without its harness."""
+    inputs: list[Any] | None
+    """What ``call`` takes; None where neither the harness nor the assertions say."""
+    unbacked: list[str] = field(default_factory=list)
+    fallbacks: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class PlanError(ValueError):
+    """The file is neither a module nor a kernel of Inductor's; one line."""
+
+
+def read(text: str, path: str, sizes: Mapping[str, int] | None = None) -> Plan:
+    """The plan of a generated file. ``sizes`` gives sizes that only a run knows (``u0``). Raises :class:`PlanError`."""
+    harness = harnesses.read(text)
+    body = harnesses.split(text)[0]
+    if is_wrapper(text):
+        return _Module(text, path, body, harness, sizes or {}).plan()
+    return _kernel_file(text, path, body, harness)
+
+
+def _kernel_file(text: str, path: str, body: str, harness: harnesses.Harness) -> Plan:
+    found = parse_kernel_file(text, path)
+    if found is None:
+        raise PlanError(f"{path} is neither a module nor a kernel that Inductor wrote: bench takes those")
+    kernel = Kernel(
+        name=found.symbol,
+        language="triton",
+        line=found.line,
+        source=body,
+        signature=signature("triton", body),
+        meta=inductor_meta(body),
+        needs=user_needs.of(body, found.symbol, None),
+        bounds=_bounds(body),
+    )
+    if harness.complete:
+        kernel.sites.append(Site(found.line, list(harness.inputs), list(harness.names)))
+    else:
+        problem = (
+            "its harness is not understood"
+            if harness.first_line
+            else (
+                "the file has no harness: compile with TORCHINDUCTOR_BENCHMARK_KERNEL=1, or measure the module that calls it"
+            )
+        )
+        kernel.sites.append(Site(found.line, [], [], problem))
+    return Plan(path, "kernel", None, [kernel], harness, body, None, notes=list(harness.notes[:1]))
+
+
+def _bounds(text: str) -> int | None:
+    found = [int(a or b) for a, b in BOUND.findall(text)]
+    return min(found) if found else None
+
+
+class _Module:
+    def __init__(self, text: str, path: str, body: str, harness: harnesses.Harness, sizes: Mapping[str, int]) -> None:
+        self.path, self.body, self.harness = path, body, harness
+        self.rows = text.splitlines()
+        self.wrapper: WrapperModule = parse_wrapper(text, path)
+        self.known: dict[str, Any] = {}
+        self.symbols = Symbols(sizes)
+        self.inputs: list[str] = []
+        self.unbacked: list[str] = []
+        self.comment_types = dtype_of_comment(text)
+        self.device = "cuda:0" if "empty_strided_cuda(" in _calls_of(body) else "cpu"
+        self.kernels = {name: self._kernel(name) for name, d in self.wrapper.kernels.items() if d.how != "multi_kernel"}
+
+    def _kernel(self, name: str) -> Kernel:
+        definition = self.wrapper.kernels[name]
+        source = "\n".join(self.rows[definition.line - 1 : definition.end_line])
+        language = (
+            "triton" if definition.how == "triton" else "cpp" if definition.how.startswith("cpp") else definition.how
+        )
+        return Kernel(
+            name=name,
+            language=language,
+            line=definition.line,
+            source=source,
+            signature=signature(language, source),
+            meta=inductor_meta(source) if language == "triton" else {},
+            needs=user_needs.of(user_needs.inner(source), definition.symbol, definition.original_path)
+            if language == "triton"
+            else [],
+            bounds=_bounds(source),
+        )
+
+    def plan(self) -> Plan:
+        notes = list(self.harness.notes[:1])
+        try:
+            tree = ast.parse(self.body)
+        except SyntaxError as error:
+            raise PlanError(
+                f"{self.path}:{error.lineno}: no valid Python even without its harness ({error.msg})"
+            ) from error
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and (node.name == "call" or node.name.startswith("partition_")):
+                for statement in node.body:
+                    self._statement(statement)
+        inputs = self.harness.inputs if self.harness.complete else self._asserted()
+        return Plan(
+            path=self.path,
+            file_kind="module",
+            module_kind=self.wrapper.kind,
+            kernels=list(self.kernels.values()),
+            harness=self.harness,
+            body=self.body,
+            inputs=inputs,
+            unbacked=self.unbacked,
+            fallbacks=self._fallbacks(),
+            notes=notes,
+        )
+
+    def _asserted(self) -> list[Any] | None:
+        """Inputs from ``assert_size_stride``; their types from the kernels and comments, float32 where nothing says."""
+        made = []
+        for name in self.inputs:
+            value = self.known.get(name)
+            if not isinstance(value, dict) or value.get("problem"):
+                return None
+            made.append({**value, "dtype": value["dtype"] or self.comment_types.get(name, "float32")})
+        return made
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, (ast.With, ast.If, ast.For, ast.Try)):
+            for inner in node.body:
+                self._statement(inner)
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            self._assign(node.targets[0], node.value)
+            if isinstance(node.value, ast.Call):
+                self._call(node.value)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            self._call(node.value)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Name) and value.id == "args":
+            names = [e.id for e in target.elts if isinstance(e, ast.Name)]
+            if not self.inputs:
+                self.inputs = names
+                for name, given in zip(names, self.harness.inputs, strict=False):
+                    self._bind(name, given)
+            return
+        if isinstance(target, ast.Name):
+            if _UNBACKED.match(target.id) and target.id not in self.unbacked:
+                self.unbacked.append(target.id)
+            self._bind(target.id, self._value(value))
+
+    def _bind(self, name: str, value: Any) -> None:
+        if value is None:
+            value = self.symbols.known.get(name)
+        self.known[name] = value
+        if isinstance(value, int) and not isinstance(value, bool):
+            self.symbols.learn(name, value)
+
+    def _value(self, node: ast.expr) -> Any:
+        """A tensor's description, a number, or None for what is not known."""
+        if isinstance(node, ast.Name):
+            return self.known[node.id] if node.id in self.known else self.symbols.value(node)
+        if isinstance(node, ast.Call):
+            called = node.func.id if isinstance(node.func, ast.Name) else ""
+            if called.startswith("empty_strided_") and len(node.args) >= 3:
+                device = called.removeprefix("empty_strided_").removesuffix("_pinned")
+                dtype = node.args[2].attr if isinstance(node.args[2], ast.Attribute) else None
+                return self._tensor(node.args[0], node.args[1], dtype, "cpu" if device == "cpu" else f"{device}:0")
+            if called == "reinterpret_tensor" and len(node.args) >= 3:
+                base = self._value(node.args[0])
+                dtype = base.get("dtype") if isinstance(base, dict) else None
+                device = base.get("device", self.device) if isinstance(base, dict) else self.device
+                return self._tensor(node.args[1], node.args[2], dtype, device)
+            return None
+        return self.symbols.value(node)
+
+    def _tensor(self, size: ast.expr, stride: ast.expr, dtype: str | None, device: str) -> dict[str, Any]:
+        sizes, strides = self.symbols.values(size), self.symbols.values(stride)
+        described = harnesses.tensor(sizes or [], strides or [], dtype, device)
+        if sizes is None or strides is None:
+            described["problem"] = self.symbols.missing(size, stride)
+        return described
+
+    def _call(self, node: ast.Call) -> None:
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "assert_size_stride" and len(node.args) >= 3:
+            name = node.args[0].id if isinstance(node.args[0], ast.Name) else None
+            if name is not None and not isinstance(self.known.get(name), dict):
+                dtype = self.comment_types.get(name)
+                self.known[name] = self._tensor(node.args[1], node.args[2], dtype, self.device)
+            return
+        called = function.value if isinstance(function, ast.Attribute) and function.attr == "run" else function
+        kernel = self.kernels.get(called.id) if isinstance(called, ast.Name) else None
+        if kernel is not None:
+            kernel.sites.append(self._site(kernel, node))
+
+    def _site(self, kernel: Kernel, node: ast.Call) -> Site:
+        site = Site(node.lineno, [], [])
+        types = kernel.signature.dtypes
+        for position, argument in enumerate(node.args):
+            name = ast.unparse(argument)
+            declared = types[position] if position < len(types) else None
+            value = self._value(argument)
+            site.names.append(name)
+            if isinstance(value, dict):
+                if isinstance(argument, ast.Name) and value["dtype"] is None and declared:
+                    value["dtype"] = declared  # An input's type is what the first kernel that reads it takes.
+                value = {**value, "dtype": value["dtype"] or declared}
+                site.problem = site.problem or value.pop("problem", None)
+            elif value is None and name != "None":
+                site.problem = site.problem or self.symbols.unknown(name)
+            site.arguments.append(value)
+        return site
+
+    def _fallbacks(self) -> list[dict[str, Any]]:
+        """Calls that Inductor leaves to ATen or to an op of the program's own, with the reason where the text tells it."""
+        found = []
+        for call in self.wrapper.calls:
+            if call.kind != "fallback":
+                continue
+            row = self.rows[call.line - 1]
+            given = [v for n in re.findall(r"\b\w+\b", row) if isinstance(v := self.known.get(n), dict)]
+            reason = None
+            if any(str(v["dtype"]).startswith("complex") for v in given):
+                reason = f"complex op runs as aten fallback: {op_name(call.callee)}"
+            found.append(
+                {
+                    "line": call.line,
+                    "op": op_name(call.callee) or call.callee,
+                    "reason": reason,
+                    "input_bytes": [harness_bytes(v) for v in given if v["dtype"]],
+                }
+            )
+        return found
+
+
+def _calls_of(body: str) -> str:
+    """The part after the kernels' definitions."""
+    return body[body.rfind("async_compile.wait(") :]
+
+
+ITEM_BYTES = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+}  # fmt: skip
+
+
+def harness_bytes(described: Mapping[str, Any]) -> int | None:
+    """Bytes of the distinct elements of a described tensor: an expanded dimension (stride 0) counts once."""
+    item = ITEM_BYTES.get(str(described.get("dtype")))
+    if item is None:
+        return None
+    elements = 1
+    for size, stride in zip(described["size"], described["stride"], strict=True):
+        elements *= 1 if stride == 0 and size > 0 else size
+    return elements * item
+
+
+def moved_bytes(kernel: Kernel, site: Site) -> int | None:
+    """Bytes that a call must move if every buffer is read or written once: an in-place argument counts twice.
+
+    An upper bound for a kernel that gathers (the whole table counts). None where a size is not known.
+    """
+    total = 0
+    for position, value in enumerate(site.arguments):
+        if not isinstance(value, dict):
+            continue
+        size = harness_bytes(value)
+        if size is None:
+            return None
+        total += size * (2 if kernel.signature.in_place(position) else 1)
+    return total

@@ -1,0 +1,85 @@
+"""The benchmark's document for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.bench.measure import shown_us
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show(document: dict[str, Any], console: Console) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    kind = document["module_kind"] or "kernel"
+    console.print(escape(f"{document['file']}  ({kind})  {document['device'] or ''}, torch {document['torch'] or '?'}"))
+    for warning in document["warnings"]:
+        console.print(escape(f"warning: {warning}"), highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header, side in (("kernel", "left"), ("line", "right"), ("cache", "left"), ("median", "right"), ("spread", "right"),
+                         ("GB", "right"), ("GB/s", "right"), ("", "left")):  # fmt: skip
+        table.add_column(header, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for kernel in document["kernels"]:
+        shown = [cache for cache in ("warm", "cold") if kernel[cache] is not None]
+        for cache in shown:
+            table.add_row(*(escape(cell) for cell in _cells(kernel, cache, first=cache == shown[0])))
+        if not shown:
+            table.add_row(escape(kernel["name"]), str(kernel["line"]), "", "n/a")
+    console.print(table)
+    for kernel in document["kernels"]:
+        for line in _lines(kernel):
+            console.print(escape(f"{kernel['name']}: {line}"), highlight=False)
+    for fallback in document["fallbacks"]:
+        reason = fallback["reason"] or f"{fallback['op']} is no kernel of this module's"
+        console.print(escape(f"line {fallback['line']}: {reason}"), highlight=False)
+    for note in document["notes"]:
+        console.print(escape(f"note: {note}"), highlight=False)
+
+
+def _cells(kernel: dict[str, Any], cache: str, *, first: bool) -> list[str]:
+    timing = kernel[cache]
+    name = [kernel["name"], str(kernel["line"])] if first else ["", ""]
+    if timing["median_us"] is None:
+        return [*name, cache, "n/a", "", _number(kernel["gb"]), "n/a", timing["note"]]
+    spread = "" if timing["spread"] is None else f"± {timing['spread'] / 2:.1%}"
+    rate = "n/a" if timing["gb_per_s"] is None else f"{timing['gb_per_s']:.4g}"
+    return [*name, cache, shown_us(timing["median_us"]), spread, _number(kernel["gb"]), rate, timing["note"] or ""]
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.4g}"
+
+
+def _lines(kernel: dict[str, Any]) -> list[str]:
+    lines = []
+    if kernel["problem"]:
+        lines.append(kernel["problem"])
+    if kernel["config"]:
+        parts = [kernel["config"]]
+        parts += [
+            f"{kernel[key]} {word}"
+            for key, word in (("registers", "registers"), ("spills", "spills"))
+            if kernel[key] is not None
+        ]
+        if kernel["shared_memory"] is not None:
+            parts.append(f"{kernel['shared_memory']} B shared memory")
+        lines.append(", ".join(parts))
+    if kernel["arguments"] and kernel["arguments"].startswith("made"):
+        lines.append(f"arguments {kernel['arguments']}")
+    lines += [*kernel["notes"], *kernel["needs"]]
+    tuned = kernel["autotune"]
+    if tuned is not None:
+        lines.append(f"autotune: {tuned['state'].replace('_', ' ')}: {tuned['sentence']}")
+        if tuned["state"] == "verified":
+            lines += [
+                f"{tuned['config']}, compiling takes {tuned['compile_s']:.1f} s longer",
+                f"{tuned['remedy']}; {tuned['wider']}",
+            ]
+            if tuned["step_gain"] is not None:
+                lines.append(f"of the whole step: {tuned['step_gain']:.1%}")
+            if tuned["caution"]:
+                lines.append(tuned["caution"])
+    return lines

@@ -1,0 +1,125 @@
+"""Whether a wider search of configurations is worth it: measured A-B-A-B, and never a slower one.
+
+A is the kernel as compiled, B the copy with the wider search. Two rounds of each show drift (clocks, temperature): what
+one of the two differs by between its rounds counts as spread, as does the scatter within a round.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+LEAST_GAIN = 0.05
+"""Below 5 % a gain is not worth a longer compilation, whatever the spread."""
+NARROW = 'torch.compile(..., options={"coordinate_descent_tuning": True})'
+WIDE = 'torch.compile(..., mode="max-autotune-no-cudagraphs")'
+LAST_BITS = "a reduction may add in another order, so the last bits of its result may change"
+
+State = Literal["verified", "no_gain"]
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Verdict:
+    state: State
+    before_us: float
+    after_us: float
+    speedup: float
+    """before / after: below 1 the search picked a slower one."""
+    spread: float
+    """What the gain has to exceed, as a part of the time."""
+    sentence: str
+    config: str | None = None
+    """The faster configuration; None unless verified."""
+    step_gain: float | None = None
+    """Of the whole step: exposed share x (1 - 1/speedup); None without a profile."""
+    compile_s: float | None = None
+    remedy: str | None = None
+    wider: str | None = None
+    """The wide switch, which also changes the GEMM backends."""
+    caution: str | None = None
+
+
+def judge(
+    before: Sequence[Sequence[float]],
+    after: Sequence[Sequence[float]],
+    *,
+    config: str | None = None,
+    exposed_share: float | None = None,
+    compile_s: float | None = None,
+    reduces: bool = False,
+    within: Sequence[float] = (),
+) -> Verdict:
+    """``before`` and ``after`` are the rounds of A and of B (any unit of time, the same for both; reported as microseconds).
+
+    ``within`` are further spreads known from elsewhere (as parts). Verified only if before/after - 1 exceeds both the
+    spread and 5 %. Raises ``ValueError`` without positive samples.
+    """
+    a, b = _median_of(before), _median_of(after)
+    speedup = a / b
+    spread = max([*(_scatter(r) for r in (*before, *after)), _drift(before), _drift(after), *within])
+    gain = speedup - 1
+    if gain > max(spread, LEAST_GAIN):
+        return Verdict(
+            state="verified",
+            before_us=a,
+            after_us=b,
+            speedup=speedup,
+            spread=spread,
+            sentence=f"{speedup:.2f}x faster with the wider search",
+            config=config,
+            step_gain=step_gain(speedup, exposed_share),
+            compile_s=compile_s,
+            remedy=NARROW,
+            wider=f"{WIDE} searches more, and also changes the GEMM backends",
+            caution=LAST_BITS if reduces else None,
+        )
+    if -gain > max(spread, 0.0) and speedup < 1:
+        sentence = f"the wider search is {1 / speedup:.2f}x slower here: leave it off"
+    elif gain > LEAST_GAIN:
+        sentence = f"no gain that exceeds the spread of {spread:.0%}"
+    else:
+        sentence = f"no gain worth it ({gain:+.1%})"
+    return Verdict(
+        state="no_gain", before_us=a, after_us=b, speedup=speedup, spread=spread, sentence=sentence, compile_s=compile_s
+    )
+
+
+def step_gain(speedup: float, exposed_share: float | None) -> float | None:
+    """Part of the step's time that is saved: Amdahl on what the kernel does not hide behind other work."""
+    return None if exposed_share is None else exposed_share * (1 - 1 / speedup)
+
+
+def fixed_configuration(heuristic: str, configurations: int | None) -> str | None:
+    """A kernel that Inductor never tunes: flagged as a candidate, verified by a second measurement only."""
+    if heuristic == "foreach" and (configurations or 1) <= 1:
+        return "autotune candidate: foreach kernel with a fixed config"
+    return None
+
+
+def fastest(configurations: Sequence[dict[str, Any]]) -> str:
+    """The name of the fastest one by its kernel alone: a hook (a flush, a reset) around it is not its time."""
+    return str(min(configurations, key=lambda row: row["kernel_us"])["name"])
+
+
+def _median_of(rounds: Sequence[Sequence[float]]) -> float:
+    values = [value for samples in rounds for value in samples]
+    if not values or statistics.median(values) <= 0:
+        raise ValueError("no time above the timer's resolution: nothing to compare")
+    return statistics.median(values)
+
+
+def _scatter(samples: Sequence[float]) -> float:
+    """Interquartile range (of four samples or more, else the whole range) as a part of the median."""
+    if len(samples) < 2:
+        return 0.0
+    if len(samples) < 4:
+        return (max(samples) - min(samples)) / statistics.median(samples)
+    q1, middle, q3 = statistics.quantiles(samples, n=4, method="inclusive")
+    return (q3 - q1) / middle
+
+
+def _drift(rounds: Sequence[Sequence[float]]) -> float:
+    medians = [statistics.median(samples) for samples in rounds if samples]
+    return (max(medians) - min(medians)) / min(medians) if len(medians) > 1 else 0.0
