@@ -15,7 +15,7 @@ from ridgeline.attribution.nesting import Nest
 from ridgeline.attribution.paths import owner
 from ridgeline.trace.tables import F64, I32, I64, U8, Trace
 
-_FRAME = re.compile(r"^(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.+)$")
+_FRAME = re.compile(r"^(?P<file>.+\.py)\((?P<line>\d{1,9})\): (?P<function>.+)$")
 _PROFILER_START = re.compile(
     r"(?:^|/)(?:torch/)?(?:autograd|profiler)/profiler\.py\(\d+\): (?:_?start\w*|__enter__|step|_transit_action|prepare_trace)$"
 )

@@ -13,7 +13,7 @@ from ridgeline.profile import Frame, SourceRef
 
 MAX_FRAMES = 64
 ANCHOR_LINES = 25
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+?)\s*$')
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9}), in (?P<function>.+?)\s*$')
 _CARETS = re.compile(r"^\s*[\^~]+\s*$")
 
 

@@ -23,7 +23,7 @@ MAX_LINE = 200_000
 
 _AOT_ID = re.compile(r"^# AOT ID: \[(?P<ids>[^\]]*)\]")
 _KERNEL_PATH = re.compile(r"^\s*# kernel path: (?P<path>.+?)\s*$")
-_ORIGINAL_PATH = re.compile(r"^\s*# Original path: (?P<path>.+?):(?P<line>\d+)\s*$")
+_ORIGINAL_PATH = re.compile(r"^\s*# Original path: (?P<path>.+?):(?P<line>\d{1,9})\s*$")
 _NODES = re.compile(
     r"^\s*(?:#|//)\s*(?:Topologically Sorted|Unsorted) Source Nodes: \[(?P<nodes>.*?)\], Original ATen: \[(?P<aten>.*?)\]"
 )

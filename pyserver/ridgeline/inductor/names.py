@@ -23,10 +23,10 @@ _KINDS: dict[str, tuple[Category, str]] = {
     "unk": ("other", "Triton kernel"),
     "spl": ("reduction", "split scan"),
 }
-_TRITON = re.compile(r"^triton_(?P<kind>poi|red|per|tem|for|unk|spl)_fused_(?P<ops>.*?)(?:_(?P<index>\d+))?$")
-_CPP = re.compile(r"^(?:graph_\d+_)?(?:cpp|mps|halide|pallas)_(?:fused_)?(?P<ops>.*?)(?:_(?P<index>\d+))?$")
+_TRITON = re.compile(r"^triton_(?P<kind>poi|red|per|tem|for|unk|spl)_fused_(?P<ops>.*?)(?:_(?P<index>\d{1,9}))?$")
+_CPP = re.compile(r"^(?:graph_\d+_)?(?:cpp|mps|halide|pallas)_(?:fused_)?(?P<ops>.*?)(?:_(?P<index>\d{1,9}))?$")
 _GENERIC = re.compile(r"^triton_(?:_?\d+(?:d\d+)*d?\w*)?$|^triton_$|^triton_helpers|^kernel$|^Kernel$")
-_SITE = re.compile(r"^(?P<kernel>.+)@(?P<line>\d+)#(?P<stem>\w+)$")
+_SITE = re.compile(r"^(?P<kernel>.+)@(?P<line>\d{1,9})#(?P<stem>\w+)$")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 # Ops of ATen and prims, decomposed or not, whose own name holds an underscore and that Inductor fuses into kernels.
@@ -108,7 +108,7 @@ def take_apart(name: str) -> KernelName:
 
 def _named(name: str, category: Category, kind: str, match: re.Match[str]) -> KernelName:
     ops, number = match["ops"], match["index"]
-    if number is None and ops.isdigit():  # nothing but an index: ``cpp_fused_0``
+    if number is None and ops.isdecimal() and len(ops) < 10:  # nothing but an index: ``cpp_fused_0``
         ops, number = "", ops
     return KernelName(
         name=name, category=category, kind=kind, ops=split_ops(ops), index=int(number) if number else None

@@ -17,7 +17,7 @@ from ridgeline.roofline.symbolic import Access, Atom, union_elements
 LONGEST = 500_000
 POINTER = re.compile(r"(?:const\s+)?([A-Za-z_][\w:]*)\s*\*\s*(?:__restrict__\s+)?((?:in_out|in|out)_ptr\d+)\b")
 TOKEN = re.compile(
-    r"for\s*\(\s*int64_t\s+(?P<var>\w+)\s*=\s*static_cast<int64_t>\((?P<low>\d+)LL?\)\s*;\s*\w+\s*<\s*static_cast<int64_t>\((?P<high>\d+)LL?\)"
+    r"for\s*\(\s*int64_t\s+(?P<var>\w+)\s*=\s*static_cast<int64_t>\((?P<low>\d{1,18})LL?\)\s*;\s*\w+\s*<\s*static_cast<int64_t>\((?P<high>\d{1,18})LL?\)"
     r"|(?P<before>\.store\(|atomic_add(?:_vec)?\(&?|)\s*(?P<ptr>(?:in_out|in|out)_ptr\d+)\s*(?P<open>\+|\[)\s*static_cast<int64_t>\("
 )
 ALIAS = re.compile(r"auto\s+((?:in_out|in|out)_ptr\d+)\s*=\s*((?:in_out|in|out)_ptr\d+)\s*;")

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 LONGEST = 500_000
 LOOP = re.compile(
-    r"for\s*\(\s*(?:int64_t|long)\s+(\w+)\s*=\s*static_cast<int64_t>\((\d+)LL?\)\s*;\s*\w+\s*<\s*static_cast<int64_t>\((\d+)LL?\)"
+    r"for\s*\(\s*(?:int64_t|long)\s+(\w+)\s*=\s*static_cast<int64_t>\((\d{1,18})LL?\)\s*;\s*\w+\s*<\s*static_cast<int64_t>\((\d{1,18})LL?\)"
 )
 ARITHMETIC = re.compile(r"=\s*(?:\w+\()?-?[\w.]+ ([-+*/]) -?[\w.]+\)?;")
 FUNCTION = re.compile(

@@ -14,8 +14,8 @@ CHUNK = 65536
 """Elements that one block of ``multi_tensor_apply`` takes (ATen/native/cuda/MultiTensorApply.cuh, kChunkSize)."""
 FILL = 0.86
 """How full chunks are on average where the shapes were not recorded."""
-FUNCTOR = re.compile(r"(\w*(?:Functor|Functor_\w+|Op))<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d+), *(\d+), *(\d+)")
-FUSED = re.compile(r"Fused(\w+?)MathFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d+)")
+FUNCTOR = re.compile(r"(\w*(?:Functor|Functor_\w+|Op))<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d{1,9}), *(\d{1,9}), *(\d{1,9})")
+FUSED = re.compile(r"Fused(\w+?)MathFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d{1,9})")
 COPY = re.compile(r"CopyFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *([\w:]+(?: \w+)?)")
 FIRST_TYPE = re.compile(r"Functor<\s*([\w:]+)")
 BASE_ISSUE, ISSUE_A_LIST, ISSUE_NARROW = 2.5, 1.3, 1.5
@@ -78,7 +78,7 @@ def lists_of(symbol: str, name: str) -> tuple[int, int, str]:
     element = found.group(2) if found else first.group(1) if first else "float"
     if "Norm" in symbol:
         return 1, 0, element
-    lists_passed = re.search(r"Metadata<(?:[\w:]+, )?(\d+)>", symbol)
+    lists_passed = re.search(r"Metadata<(?:[\w:]+, )?(\d{1,9})>", symbol)
     read = int(found.group(4)) if found else int(lists_passed.group(1)) if lists_passed else 2
     if name == "_foreach_addcmul":
         read = min(read, 2)

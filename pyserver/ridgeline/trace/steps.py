@@ -9,7 +9,7 @@ import numpy as np
 from ridgeline.trace.nesting import rows_by
 from ridgeline.trace.tables import Ranges, StepRow
 
-_PROFILER_STEP = re.compile(r"ProfilerStep#(\d+)")
+_PROFILER_STEP = re.compile(r"ProfilerStep#(\d{1,18})")
 _FRAMEWORK = re.compile(
     r"ProfilerStep#|## Call CompiledFxGraph|Torch-Compiled Region|TorchDynamo Cache Lookup|Optimizer\.(?:step|zero_grad)#"
     r"|enumerate\(DataLoader\)|Pregraph bytecode|CompiledFunction|AOTDispatcher|DistributedDataParallel\.|FSDP::"

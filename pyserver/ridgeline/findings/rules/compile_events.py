@@ -19,7 +19,7 @@ LIMIT_SIGNS = ("recompile_limit", "cache_size_limit")
 """Dynamo's words when it gives a function up after too many recompiles."""
 GUARD_ID = re.compile(r"^\d+/\d+: ")
 BREAK_PREFIX = re.compile(r"^Encountered graph break when attempting to trace [^\n]*\n+")
-USER_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+USER_LINE = re.compile(r'File "([^"]+)", line (\d{1,9})')
 
 
 class _Kind(NamedTuple):
