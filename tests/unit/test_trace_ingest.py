@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
@@ -15,6 +16,10 @@ import numpy as np
 import pytest
 from trace_build import built, call, codes, frame, kernel, label, op, raw, write
 
+from ridgeline.attribution.frame_tree import parse_frame as frame_of
+from ridgeline.attribution.stacks import parse_stack
+from ridgeline.inductor.names import split_site, take_apart
+from ridgeline.trace import repair
 from ridgeline.trace.errors import TraceError
 from ridgeline.trace.frames import parse_frame
 from ridgeline.trace.intervals import union
@@ -322,7 +327,7 @@ def test_chunks_of_any_size_read_the_same(tmp_path: Path, chunk: int, monkeypatc
     ]
     path = write(tmp_path, events, deviceProperties=[{"id": 0, "name": "x" * 500}])
     whole = read_trace(path)
-    monkeypatch.setattr("ridgeline.trace.records.RecordStream.__init__.__defaults__", (chunk, None))
+    monkeypatch.setattr("ridgeline.trace.records.RecordStream.__init__.__defaults__", (chunk,))
     small = read_trace(path)
     assert small.quality == whole.quality
     assert small.quality.events == 120
@@ -589,3 +594,52 @@ def test_what_is_not_wanted_is_not_kept(tmp_path: Path) -> None:
     assert bare.frames is None
     assert bare.memory is None
     assert bare.quality.events == 3
+
+
+# --- bounded work
+
+
+def test_a_stretch_of_legal_escapes_costs_no_memory(tmp_path: Path) -> None:
+    """Mending looks at every backslash; only those that it replaces may cost anything."""
+    path = tmp_path / "trace.json"
+    path.write_bytes(
+        b'{"traceEvents":[' + KERNEL % (1, 10) + b"," + b'\\"' * 1_000_000 + b"," + KERNEL % (20, 5) + b"]}"
+    )
+    tracemalloc.start()
+    try:
+        trace = read_trace(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert kernel_total(trace) == 15
+    assert trace.quality.skipped >= 1
+    assert peak < 30e6
+
+
+def test_mends_among_legal_escapes() -> None:
+    text = rb'"\" \\ \n \u00e9 \ud83d\ude00 \\x" "\x \q \ud83d! \\\x \\ud800\udc00 \u12"'
+    mended, done = repair.mend(text)
+    assert mended == (rb'"\" \\ \n \u00e9 \ud83d\ude00 \\x" "\\x \\q \ufffd! \\\\x \\ud800\ufffd \\u12"')
+    assert done == {repair.ESCAPES: 6}
+    legal = rb'"\" \\ \/ \b\f\n\r\t \u00E9 \\\\x \\u12"'
+    assert repair.mend(legal) == (legal, {})
+
+
+def test_a_record_nested_too_deep_is_no_cut_file(tmp_path: Path) -> None:
+    deep = b'{"ph":"X","cat":"cpu_op","name":"d","ts":9,"dur":1,"args":' + b'{"a":' * 60_000 + b"1" + b"}" * 60_001
+    trace = raw(tmp_path, b'{"traceEvents":[' + KERNEL % (1, 10) + b"," + deep + b'],"deviceProperties":[]}')
+    assert kernel_total(trace) == 10
+    assert trace.quality.skipped == 1
+    assert not trace.quality.truncated
+
+
+def test_numbers_in_names_are_never_too_long_for_an_integer(tmp_path: Path) -> None:
+    """Python refuses to read more than 4300 digits."""
+    digits = "9" * 5000
+    trace = built(tmp_path, [label(0, 10, f"ProfilerStep#{digits}"), kernel(1, 5, f"triton_poi_fused_add_{digits}")])
+    assert kernel_total(trace) == 5
+    assert take_apart(f"triton_poi_fused_add_{digits}").index is None
+    assert take_apart(f"cpp_fused_{digits}").index is None
+    assert split_site(f"cpp_fused_add_0@{digits}#cabc") is None
+    assert frame_of(f"a.py({digits}): f") is None
+    assert parse_stack(f'File "a.py", line {digits}, in f') == ()

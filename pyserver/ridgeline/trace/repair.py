@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 ESCAPES = "escapes"
 UTF8 = "utf8"
@@ -25,6 +26,8 @@ _BACKSLASH = re.compile(
     rb"|(?P<legal>[\"\\/bfnrt]|u[0-9a-fA-F]{4})"
     rb")?"
 )
+_DOUBTFUL = re.compile(rb'\\(?!["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})')
+"""Finds nothing where all escapes are legal: a search at full speed over text that is full of legal ones."""
 _NUMBER = re.compile(rb'(":\s*)[+-]?(?:NaN|nan|Infinity|infinity|Inf|inf|1\.#INF|1\.#IND|-?nan\(ind\))(?=\s*[,}\]])')
 _TOKEN = re.compile(
     rb'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"'
@@ -46,20 +49,10 @@ def mend(text: bytes) -> tuple[bytes, Counter[str]]:
         decoded = text.decode("utf-8", "replace")
         done[UTF8] = max(1, decoded.count("�") - text.count("�".encode()))
         text = decoded.encode("utf-8")
-    if b"\\" in text:
-        bad = 0
-
-        def literal(match: re.Match[bytes]) -> bytes:
-            nonlocal bad
-            if match.lastgroup in ("legal", "pair"):
-                return match.group()
-            bad += 1
-            return b"\\ufffd" if match.lastgroup == "lone" else b"\\\\"
-
-        mended = _BACKSLASH.sub(literal, text)
-        if bad:
-            done[ESCAPES] = bad
-            text = mended
+    if _DOUBTFUL.search(text) is not None:
+        text, count = _replaced(_BACKSLASH, text, _literal)
+        if count:
+            done[ESCAPES] = count
     text, count = _NUMBER.subn(rb"\1null", text)
     if count:
         done[NUMBERS] = count
@@ -70,12 +63,12 @@ def mend_thoroughly(text: bytes) -> tuple[bytes, Counter[str]]:
     """Also the mends that must know what is inside a string: several times slower."""
     text, done = mend(text)
 
-    def fix(match: re.Match[bytes]) -> bytes:
+    def fix(match: re.Match[bytes]) -> bytes | None:
         group = match.lastgroup
         if group == "text":
             inner = match.group("text")
             if _CONTROL.search(inner) is None:
-                return match.group()
+                return None
             fixed, count = _CONTROL.subn(lambda found: b"\\u%04x" % found.group()[0], inner)
             done[CONTROL] += count
             return b'"' + fixed + b'"'
@@ -88,7 +81,26 @@ def mend_thoroughly(text: bytes) -> tuple[bytes, Counter[str]]:
         done[NUMBERS] += 1
         return {"true": b"true", "false": b"false"}.get(group or "", b"null")
 
-    return _TOKEN.sub(fix, text), done
+    return _replaced(_TOKEN, text, fix)[0], done
+
+
+def _literal(match: re.Match[bytes]) -> bytes | None:
+    if match.lastgroup in ("legal", "pair"):
+        return None
+    return b"\\ufffd" if match.lastgroup == "lone" else b"\\\\"
+
+
+def _replaced(
+    pattern: re.Pattern[bytes], text: bytes, instead: Callable[[re.Match[bytes]], bytes | None]
+) -> tuple[bytes, int]:
+    """``pattern.sub`` where most matches stay as they are (None): those cost no memory. Returns how many did not."""
+    parts, end = [], 0
+    for match in pattern.finditer(text):
+        new = instead(match)
+        if new is not None:
+            parts += (text[end : match.start()], new)
+            end = match.end()
+    return (b"".join((*parts, text[end:])), len(parts) // 2) if parts else (text, 0)
 
 
 _ESCAPE_OF = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}

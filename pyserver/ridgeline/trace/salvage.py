@@ -197,6 +197,9 @@ class Salvage:
                 return None
             following = _OPENING.search(buffer.text, start + 1)
             if following is None and buffer.ended:
+                end = end_of_record(buffer.text, start, size)  # The last there is, so that it may take its time.
+                if end is not None:
+                    return self._go_on(end, [], lost=True)
                 self._damage.cut("the file ends in the middle of a record")
                 buffer.at = size
                 self.closed = True
