@@ -69,6 +69,36 @@ async def test_hover_reaches_over_the_whole_statement(session: Session, project:
     assert await session.hover(uri, project.line_of("import torch")) is None
 
 
+async def test_names_in_generated_code_are_explained(session: Session, project: Project) -> None:
+    project.add_run()
+    uri = session.open(project.files["module"])
+    text = project.text("module").split("\n")
+    gemm, original = project.line_of("extern_kernels.addmm(", "module"), project.line_of("Original ATen", "module")
+    hover = await session.hover(uri, gemm, text[gemm].index("addmm") + 2)
+    lines = (hover or "").split("\n")
+    assert lines[0].startswith("`aten::addmm`: Bias and product in one operator")
+    assert "10.0 ms/step" in (hover or "")
+    assert len(lines) <= 8
+    launch = project.line_of("gelu_0.run(", "module")
+    named = await session.hover(uri, launch, 6)
+    assert named is not None
+    assert named.startswith("`triton_poi_fused_gelu_0`: Inductor's pointwise kernel for gelu.")
+    assert (await session.hover(uri, launch, text[launch].index("stream=")) or "").startswith("**4.10 ms/step")
+    assert await session.hover(uri, original, 3) is None, "nothing certain is known of this word"
+
+
+async def test_a_kernels_name_is_explained_where_there_is_room(session: Session, project: Project) -> None:
+    document = project.document()
+    hostile = "triton_poi_fused_[here](command:x)_0"
+    document.kernels[1].name = hostile
+    project.add_run(document)
+    text = await session.hover(session.open(project.model), project.line_of("gelu(h)"), 9)
+    assert text is not None
+    assert "Inductor's pointwise kernel" in text
+    assert "[here](" not in text.replace(f"`{hostile}`", ""), "what a name from a trace holds is no link"
+    assert len(text.split("\n")) <= 8
+
+
 async def test_findings_become_diagnostics(session: Session, project: Project) -> None:
     project.add_run()
     uri = session.open(project.model)

@@ -1,4 +1,7 @@
-"""Hovers of at most eight lines: time, bound and why, the three top kernels, one action; where the numbers come from last."""
+"""Hovers of at most eight lines: time, bound and why, the three top kernels, one action; where the numbers come from last.
+
+In generated code the name under the cursor is explained first, where something certain is known of it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from lsprotocol import types
 from ridgeline.lsp import protocol, wording
 from ridgeline.lsp.diagnostics import is_ignored, severity_of
 from ridgeline.lsp.lenses import title
+from ridgeline.lsp.names import explained, explained_at
 from ridgeline.lsp.navigation import generated_locations, source_locations
 from ridgeline.lsp.server import RidgelineServer
 from ridgeline.lsp.store import ShownRun
@@ -21,8 +25,8 @@ MAX_KERNELS = 3
 MAX_LINES = 8
 
 
-def text_of(server: RidgelineServer, view: View, row: Row) -> list[str]:
-    """The lines of a row's hover in markdown."""
+def text_of(server: RidgelineServer, view: View, row: Row, before: Sequence[str] = ()) -> list[str]:
+    """The lines of a row's hover in markdown, after what is said ``before`` (the meaning of a name)."""
     identities: Sequence[str] = row.data.get("kernels") or row.data.get("top") or []
     kernels = [view.kernels[identity] for identity in identities if identity in view.kernels]
     kernels.sort(key=lambda kernel: -kernel["total_us"])
@@ -37,8 +41,11 @@ def text_of(server: RidgelineServer, view: View, row: Row) -> list[str]:
         lines[-1] += f" · and {count - MAX_KERNELS} more"
     action = _action(server, view, row)
     links = _links(server, view, row, [kernel["id"] for kernel in kernels])
-    lines += [line for line in (action, links) if line]
-    return [*lines[: MAX_LINES - 1], provenance(view.run)]
+    last = [line for line in (action, links) if line]
+    meaning = explained(kernels[0]["name"]) if kernels and not before else ""
+    if meaning and len(lines) + len(last) < MAX_LINES - 1:
+        lines.append(f"{wording.code(kernels[0]['name'])}: {meaning}")
+    return [*[*before, *lines, *last][: MAX_LINES - 1], provenance(view.run)]
 
 
 def _why(row: Row, kernels: Sequence[wording.Json]) -> str:
@@ -128,14 +135,20 @@ def hover_at(server: RidgelineServer, uri: str, position: types.Position) -> typ
     if view is None or not server.settings.annotations.hovers:
         return None
     rows = view.rows_at(position.line)
+    # Names in a user's own code are for the language's server to explain.
+    named = explained_at(view.document, position) if view.generated else None
+    if named is not None:
+        return _markdown(text_of(server, view, rows[0], named[0]) if rows else named[0], named[1])
     if not rows:
         return None
     row = rows[0]
     span = max(row.data.get("end", 0) - row.data["line"], 0) if row.kind == "line" else 0
-    return types.Hover(
-        contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value="  \n".join(text_of(server, view, row))),
-        range=view.document.line_range(row.line, end_line=row.line + span),
-    )
+    return _markdown(text_of(server, view, row), view.document.line_range(row.line, end_line=row.line + span))
+
+
+def _markdown(lines: Sequence[str], where: types.Range) -> types.Hover:
+    contents = types.MarkupContent(kind=types.MarkupKind.Markdown, value="  \n".join(lines))
+    return types.Hover(contents=contents, range=where)
 
 
 def register(server: RidgelineServer) -> None:

@@ -9,6 +9,7 @@ from ridgeline.lsp.diagnostics import SEVERITIES, severity_of
 from ridgeline.lsp.heat import bucket_of
 from ridgeline.lsp.hot import place_of, sorted_kernels
 from ridgeline.lsp.hovers import age, provenance
+from ridgeline.lsp.names import explained
 from ridgeline.lsp.places import is_file_name
 from ridgeline.lsp.server import Listener, RidgelineServer
 from ridgeline.lsp.store import ShownRun
@@ -64,6 +65,7 @@ def kernel_item(server: RidgelineServer, run: ShownRun, kernel: wording.Json) ->
         f"**{wording.escape(wording.clean_name(kernel['name'], 200))}**",
         wording.escape(wording.kernel_line(kernel, run.steps)),
         wording.escape(kernel.get("bound_reason") or "", 200),
+        explained(kernel["name"]),
         wording.escape(wording.joined(f"{kernel['count']} launches", str(kernel["category"]).replace("_", " "))),
         _source_words(kernel, any(sources)),
         provenance(run),
