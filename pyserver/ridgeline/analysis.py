@@ -65,12 +65,23 @@ class Recording:
 def analyze_run(run_dir: Path) -> ProfileDocument:
     """The document of a run folder that the agent filled. Raises :class:`UnreadableError`."""
     sidecar = profile_io.read_sidecar(run_dir / "sidecar.json")
+    sidecar.exit_status = _exit_status(run_dir, sidecar)
     traces = [window.trace for window in sidecar.windows if (run_dir / window.trace).is_file()]
     if not traces:
         raise UnreadableError(
             f"{run_dir} holds no trace: nothing was recorded before the program ended; see log.txt there"
         )
     return analyze(Recording(trace=run_dir / traces[0], sidecar=sidecar, run_dir=run_dir))
+
+
+def _exit_status(run_dir: Path, sidecar: Sidecar) -> int | None:
+    """As the supervisor saw it, who also sees what the program could not (SIGKILL); else what the agent noted."""
+    try:
+        record = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return sidecar.exit_status
+    status = record.get("exit_status") if isinstance(record, dict) else None
+    return status if isinstance(status, int) else sidecar.exit_status
 
 
 def analyze_paths(

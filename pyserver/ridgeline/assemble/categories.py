@@ -151,7 +151,8 @@ def classify(
     if triton:
         if not generated:
             return "user_triton"
-        return _of_inductor_name(name) or _of_inductor_name(symbol) or "other"
+        # Inside torch.compile a user's own kernel is written into the module under its own name.
+        return _of_inductor_name(name) or _of_inductor_name(symbol) or "user_triton"
     for op in op_chain[:4]:
         if category := _of_op(op.removeprefix("extern_kernels.")):
             # A GEMM op also launches helpers (split-K reduction, layout copies); they are its work all the same.

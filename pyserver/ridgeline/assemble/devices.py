@@ -148,4 +148,5 @@ def overhead_pct(sidecar: Sidecar | None) -> float | None:
     if sidecar is None or not sidecar.plain_steps_ns or not sidecar.profiled_steps_ns:
         return None
     plain, profiled = np.median(sidecar.plain_steps_ns), np.median(sidecar.profiled_steps_ns)
-    return float(100 * (profiled / plain - 1)) if plain > 0 else None
+    # Below zero is noise, and says that the overhead cannot be told from it.
+    return max(0.0, float(100 * (profiled / plain - 1))) if plain > 0 else None

@@ -18,7 +18,8 @@ def file_rows(document: ProfileDocument, sidecar: Sidecar | None) -> list[File]:
     generated: set[str] = set()
     user: set[str] = set()
     for kernel in document.kernels:
-        generated.update(ref.file for ref in kernel.generated)
+        own = user if kernel.category == "user_triton" else generated
+        own.update(ref.file for ref in kernel.generated)
         for source in kernel.source:
             (library if source.library else user).add(source.file)
             library.update(frame.file for frame in source.stack if _in_library(frame.file))

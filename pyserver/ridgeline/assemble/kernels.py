@@ -141,17 +141,15 @@ def _kernel(
         # On a CPU the wrapper's own time is a unit of work; its key changes with every edit, so it is no name.
         name = symbol = _GRAPH_CALL.strip("# ")
     generated = _generated(work, attribution, rows)
+    from_inductor = bool(triton and triton.get("kernel_backend", "triton") == "triton" and triton.get("kernel_file"))
+    of_user = not from_inductor and _is_users_triton(attribution, rows)
     category = classify(
         symbol,
         chain if not work.on_cpu else [name, *chain[1:]],
         work=Work(int(work.work[representative])),
         on_cpu=work.on_cpu,
-        triton=bool(
-            triton
-            and triton.get("kernel_backend", "triton") == "triton"
-            and (triton.get("kernel_file") or triton.get("num_warps"))
-        ),
-        generated=bool(generated) or bool(triton and triton.get("kernel_file")),
+        triton=from_inductor or of_user,
+        generated=from_inductor or (bool(generated) and not of_user),
     )
     launch = _launch(trace, work, representative, triton)
     shapes = _shapes(trace, op)
@@ -180,6 +178,12 @@ def _kernel(
         ),
     )
     return kernel, representative
+
+
+def _is_users_triton(attribution: Attribution, rows: Rows) -> bool:
+    """A kernel with a file but no generated module around it is a ``@triton.jit`` function of the user's."""
+    site = int(attribution.site[rows[0]])
+    return site >= 0 and attribution.sites[site].module is None and attribution.sites[site].kernel_file is not None
 
 
 def _generated(work: WorkTable, attribution: Attribution, rows: Rows) -> list[GeneratedRef]:
