@@ -23,7 +23,7 @@ def test_even_steps_settle_after_three_of_at_least_a_fifth_of_a_second() -> None
     assert steady.verdict(track) == "stable"
 
 
-def test_fast_steps_need_ten() -> None:
+def test_fast_steps_need_a_few_more() -> None:
     steady = Steady()
     track = feed(steady, "optimizer", [i * MS for i in range(SETTLE_MOST)])
     assert steady.verdict(track) is None

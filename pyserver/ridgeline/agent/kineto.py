@@ -49,7 +49,7 @@ def synchronize(torch: Any, kinds: list[str]) -> None:
 
 
 class Recording:
-    """A profiler session of ours. ``start`` and ``stop`` once each; ``save`` once."""
+    """A profiler session of ours. ``prepare`` if at all, ``start`` and ``stop`` once each; ``save`` once."""
 
     def __init__(self, torch: Any, spec: Spec) -> None:
         from torch.profiler import ProfilerActivity
@@ -62,6 +62,7 @@ class Recording:
         self.shapes, self.memory, self.stacks = True, spec.memory, spec.stacks
         self.start_ns = self.end_ns = 0
         self.saved = False
+        self._prepared = False
         self.global_session = True
         options: dict[str, Any] = {
             "activities": activities,
@@ -77,9 +78,11 @@ class Recording:
             self.global_session = False
         self.profile: Any = _KinetoProfile(**options)
 
-    def start(self) -> None:
+    def prepare(self) -> None:
+        """Let Kineto set itself up (on a device: CUPTI, its buffers) without recording yet."""
         global _STARTING
-        synchronize(self.torch, self.devices)
+        if self._prepared:
+            return
         from torch.profiler import profiler as module
 
         # Before 2.13 the first start of any session warns on standard error about events of earlier cycles.
@@ -88,13 +91,26 @@ class Recording:
         try:
             if warn is not None:
                 module._warn_once = lambda *args, **kwargs: None
-            self.profile.start()
+            self.profile.prepare_trace()
         finally:
             _STARTING = False
             if warn is not None:
                 module._warn_once = warn
         _OURS[id(self.profile.profiler)] = self.profile.profiler
+        self._prepared = True
+
+    def start(self) -> None:
+        self.prepare()
+        synchronize(self.torch, self.devices)
+        self.profile.start_trace()
         self.start_ns = time.time_ns()
+
+    def cancel(self) -> None:
+        """End a session that was prepared and not started; Kineto knows no shorter way."""
+        if self._prepared:
+            self.profile.start_trace()
+            self.profile.stop()
+            _OURS.pop(id(self.profile.profiler), None)
 
     def stop(self) -> None:
         synchronize(self.torch, self.devices)

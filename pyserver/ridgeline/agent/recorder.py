@@ -4,7 +4,9 @@
             with the first clean step, pauses over compilations, and its length gives the events of one step.
 ``settle``  unprofiled; the steady detector watches. These steps are the plain ones that profiled steps are compared to.
 ``timer``   a recording without steps, for programs that show no marker; opened and ended by ``watch``.
-``window``  the recording proper: about 20 steps or 2 s, at most ``EVENT_LIMIT`` events.
+``warm``    one step with the profiler prepared but not recording: on a device the first one takes several times as long
+            as those that follow. It counts neither as plain nor as profiled.
+``window``  the recording proper, as long as ``sizing`` says.
 ``plain``   unprofiled steps right after it, then the result is published.
 ``user``    the program's own profiler is at work; ours keeps out of its way and harvests it.
 ``done``    published; markers cost one comparison.
@@ -12,29 +14,21 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from .kineto import mute, synchronize
+from .guard import Guard
+from .kineto import accelerators, mute
 from .labels import Scopes
+from .plain import StepTimes
 from .session import OpenRecording
+from .sizing import Sizing
 from .spec import Spec
 from .steady import Steady, Track
-from .take import Take, Times
+from .take import Take
 from .timeline import Timeline
 
-EVENT_LIMIT = 200_000
-"""A window of more events costs seconds and gigabytes to stop (2 µs and 2.7 kB an event)."""
-STEPS = 20
-STEPS_UNKNOWN = 5
-"""Where no early recording told how many events a step has."""
-WINDOW_NS = 2_000_000_000
-LEAST_STEPS = 3
-LONGEST_NS = 20_000_000_000
-PLAIN_NS = 1_000_000_000
 SPOILED = 3
 """A window with a compilation inside is recorded anew, this many times."""
 
@@ -57,40 +51,23 @@ class Recorder:
         self._publish, self._progress, self._complain = publish, progress, complain
         self.steady = Steady(spec.warmup)
         self.state = "off"
-        self.times = Times()
+        self.times = StepTimes()
         self.takes: list[Take] = []
         self.notes: list[str] = []
         self.state_since_ns = time.time_ns()
-        self._lock = threading.RLock()
-        self._inside = False
-        self._pid = os.getpid()
+        self._guarded = Guard(self._failed)
         self._open_one: OpenRecording | None = None
-        self._target = 0
-        self._devices: list[str] = []
-        self._events_per_step: float | None = None
-        self._events_per_ns: float | None = None
+        self.sizing = Sizing(spec, self.notes.append)
         self._spoiled = 0
         self.compiling = False
         self.forced: str | None = None
-        self._plain_after = 0
+        self.early_wanted = False
+        """Another early recording should follow, once the scopes of the last one have closed."""
 
     # ------------------------------------------------------------------ entry points
-    def _guarded(self, action: Callable[[], None]) -> bool:
-        """Run ``action`` under the lock; False in a forked child, and when a hook of ours fired within our own work."""
-        if os.getpid() != self._pid:
-            return False
-        with self._lock:
-            if self._inside:
-                return False
-            self._inside = True
-            try:
-                action()
-            except Exception as error:  # noqa: BLE001 - a failing recorder must not break the user's step
-                self._complain(f"recorder in state {self.state}", error)
-                self._set("done")
-            finally:
-                self._inside = False
-        return True
+    def _failed(self, error: BaseException) -> None:
+        self._complain(f"recorder in state {self.state}", error)
+        self._set("done")
 
     def mark(self, kind: str, key: Hashable) -> None:
         """One step marker of the program."""
@@ -111,7 +88,7 @@ class Recorder:
 
     def markers_active(self, now_ns: int, quiet_ns: int) -> bool:
         """Whether steps are coming: the last mark is no older than ``quiet_ns`` or four intervals."""
-        with self._lock:
+        with self._guarded.lock:
             for track in self.steady.tracks.values():
                 usual = max(track.clean[-3:], default=0)
                 if track.count > 1 and now_ns - track.seen_ns < max(quiet_ns, 4 * usual):
@@ -125,7 +102,10 @@ class Recorder:
         self._guarded(self._compile_ended)
 
     def devices_appeared(self) -> None:
-        """An accelerator was initialized: an early recording without it is of no use; the window will have it."""
+        """An accelerator was initialized: an early recording without it is of no use, and another one follows.
+
+        Not at once (``watch`` opens it): this comes from within the program's scopes, and none may span two recordings.
+        """
 
         def react() -> None:
             if self.state in ("off", "deferred"):
@@ -133,6 +113,7 @@ class Recorder:
             elif self.state == "early" and self._open_one is not None:
                 self._close(keep=False)
                 self._set("settle")
+                self.early_wanted = True
 
         if self.spec.after is None:
             self._guarded(react)
@@ -180,28 +161,26 @@ class Recorder:
                 self._set("settle")
                 if take is not None:
                     elapsed = max(take.window["end_ns"] - take.window["start_ns"], 1)
-                    self._events_per_ns = take.events / elapsed
+                    self.sizing.events_per_ns = take.events / elapsed
                     counted.append(take.events)
 
         self._guarded(end)
         return counted[0] if counted else None
 
     def early_again(self) -> None:
-        """Go on with another early recording, for the last one held little."""
+        """Go on with another early recording: the last one held little, or no device."""
+        self.early_wanted = False
         self._guarded(lambda: self._open("early", None, "whole") if self.state == "settle" else None)
 
     def open_timer(self, reason: str, length_ns: int) -> int:
         """Record a stretch of time; returns how long it should be, at most ``length_ns``, for its events to fit."""
-        length = length_ns
-        if self._events_per_ns:
-            length = min(length_ns, int(EVENT_LIMIT / self._events_per_ns))
 
         def begin() -> None:
             if self.state == "settle":
                 self._open("timer", None, reason)
 
         self._guarded(begin)
-        return length
+        return self.sizing.stretch(length_ns)
 
     def close_timer(self) -> Take | None:
         """The take of the open timer stretch, None if something else has ended it."""
@@ -221,7 +200,10 @@ class Recorder:
         """No marker came for a long time: what is there has to do."""
 
         def end() -> None:
-            if self.state == "window":
+            if self.state == "warm":
+                self._close(keep=False)
+                self._set("settle")
+            elif self.state == "window":
                 self._close(keep=True)
                 self._publish_best()
 
@@ -288,19 +270,21 @@ class Recorder:
         one = self._open_one
         if leads and self.state != "plain":
             self._progress("recording" if one is not None else "warming_up", step=track.count)
-        if one is not None:
+        if one is not None and one.started_ns:
             one.mark(track, now)
         if self.state == "deferred" and interval is not None:
             self._set("settle")
         elif self.state == "early" and one is not None and interval is not None:
             self._close(keep=True)
-            self._events_per_step = float(one.recording.events_since(now - interval))
+            self.sizing.events_per_step = float(one.recording.events_since(now - interval))
             self._settle()
         elif self.state == "timer" and interval is not None and leads:
             self._close(keep=True)
             self._settle()
         elif self.state == "settle" and leads:
             self._mark_settle(track, interval)
+        elif self.state == "warm" and one is not None and track is one.driver:
+            self._start("window", one)
         elif self.state == "window" and one is not None and track is one.driver:
             self._mark_window(one, now)
         elif self.state == "plain" and leads:
@@ -313,54 +297,42 @@ class Recorder:
 
     def _mark_settle(self, track: Track, interval: int | None) -> None:
         if interval is not None:
-            self.times.plain.append(interval)
-            del self.times.plain[:-STEPS]
+            self.times.before(interval)
         reason = self.forced or self.steady.verdict(track)
         if reason is not None:
-            self._open("window", track, reason)
+            self._open_one = OpenRecording(
+                self.torch, self.spec, self.timeline, self.scopes, "window", reason, track, self.sizing.steps()
+            )
+            self._open_one.prepare()
+            self.steady.restamp(time.time_ns())
+            self._set("warm")
 
     def _mark_window(self, one: OpenRecording, now: int) -> None:
         steps, elapsed = len(one.marks) - 1, now - one.started_ns
-        enough = steps >= one.target
-        if self.spec.steps is None:
-            enough = enough or (elapsed >= WINDOW_NS and steps >= LEAST_STEPS) or elapsed >= LONGEST_NS
-        if not enough:
+        if not self.sizing.full(steps, elapsed, one.target):
             return
         self._close(keep=True)
-        if self._events_per_step is None and self.spec.steps is None:
-            # The first, short window of a program whose step's size was unknown; the real one follows.
-            self._events_per_step = one.recording.event_count() / steps
-            if self._steps_wanted() > steps and elapsed < WINDOW_NS:
-                self.forced = one.reason
-                self._settle()
-                return
-        self._target = one.target
-        self._plain_after = 0
+        if self.sizing.first_was_short(steps, elapsed, one.recording.event_count):
+            self.forced = one.reason
+            self._settle()
+            return
         self._set("plain")
-        if one.recording.devices:
-            # Steps overlap on a device, and their ends on the host mean little: from idle to idle, over all of them.
-            self._devices = one.recording.devices
-            self.times.profiled = [(one.recording.end_ns - one.started_ns) // steps]
-            self.times.plain = []
+        self.times.window_closed(one.recording, one.started_ns, steps, None if self.spec.then == "stop" else one.target)
         self.steady.restamp(time.time_ns())
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
-        if interval is not None:
-            self._plain_after += 1
-            if not self._devices:
-                self.times.plain.append(interval)
-        least = LEAST_STEPS if self.spec.then == "stop" else self._target
-        waited = now - self.state_since_ns
-        if self._plain_after >= least or (waited > PLAIN_NS and self._plain_after) or waited > 5 * PLAIN_NS:
-            if self._devices and self._plain_after:
-                synchronize(self.torch, self._devices)
-                self.times.plain = [(time.time_ns() - self.state_since_ns) // self._plain_after]
+        if self.times.after(interval, now, self.torch):
             self._publish_best()
 
     def _publish_best(self) -> None:
         take = self.best()
         self._set("done")
         if take is not None:
+            missed = set(accelerators(self.torch, self.spec.device)).difference(take.recording.devices)
+            if missed:
+                self.notes.append(
+                    f"no work of {', '.join(sorted(missed))} was recorded: it was not in use at the start"
+                )
             self._publish(take)
             self.takes = [take]
 
@@ -371,7 +343,7 @@ class Recorder:
         one = self._open_one
         if one is None:
             return
-        if self.state == "timer":
+        if self.state in ("timer", "warm"):
             self._close(keep=True)
             self._set("settle")
         elif self.state == "window" and self._spoiled < SPOILED:
@@ -392,21 +364,16 @@ class Recorder:
 
     # ------------------------------------------------------------------ recordings
     def _open(self, state: str, driver: Track | None, reason: str) -> None:
-        self._progress("recording", step=None if driver is None else driver.count)
         self._open_one = OpenRecording(
-            self.torch, self.spec, self.timeline, self.scopes, state, reason, driver, self._steps_wanted()
+            self.torch, self.spec, self.timeline, self.scopes, state, reason, driver, self.sizing.steps()
         )
-        self.steady.restamp(self._open_one.started_ns)
-        self._set(state)
+        self._start(state, self._open_one)
 
-    def _steps_wanted(self) -> int:
-        wanted = self.spec.steps or (STEPS if self._events_per_step is not None else STEPS_UNKNOWN)
-        if self._events_per_step:
-            most = max(1, int(EVENT_LIMIT / self._events_per_step))
-            if self.spec.steps is not None and wanted > most:
-                self.notes.append(f"{most} steps recorded, not {wanted}: a step has {self._events_per_step:.0f} events")
-            wanted = min(wanted, most)
-        return wanted
+    def _start(self, state: str, one: OpenRecording) -> None:
+        self._progress("recording", step=None if one.driver is None else one.driver.count)
+        one.start()
+        self.steady.restamp(one.started_ns)
+        self._set(state)
 
     def _close(self, keep: bool) -> Take | None:
         """End the open recording, if there is one; with ``keep`` it becomes a take, and the best take stays."""

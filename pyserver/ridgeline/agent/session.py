@@ -18,8 +18,11 @@ EARLY_LINES = 100_000
 
 
 class OpenRecording:
-    """Starts at once. ``state`` is the recorder's state that it belongs to, ``driver`` the track that counts its steps
-    (None: chosen at the end among the tracks that marked)."""
+    """``start`` begins it, at best some time after ``prepare``; ``close`` ends it in any case.
+
+    ``state`` is the recorder's state that it belongs to, ``driver`` the track that counts its steps (None: chosen at the
+    end among the tracks that marked), ``target`` how many they should be.
+    """
 
     def __init__(
         self,
@@ -37,15 +40,23 @@ class OpenRecording:
         self._torch, self._timeline, self._scopes = torch, timeline, scopes
         initialize(torch, spec)
         self.recording = Recording(torch, spec)
-        scopes.begin()
-        self.recording.start()
-        if timeline is not None:
-            timeline.budget = EARLY_LINES if state == "early" else BUDGET
-            timeline.start()
-        self.started_ns = time.time_ns()
+        self.started_ns = 0
+        """0 until ``start``."""
         self._marks: dict[tuple[str, int], list[int]] = {}
-        if driver is not None:
-            self._marks[driver.kind, driver.order] = [self.started_ns]
+
+    def prepare(self) -> None:
+        """Warm the profiler up: what happens from now on until ``start`` pays for its beginning and is not recorded."""
+        self.recording.prepare()
+
+    def start(self) -> None:
+        self._scopes.begin()
+        self.recording.start()
+        if self._timeline is not None:
+            self._timeline.budget = EARLY_LINES if self.state == "early" else BUDGET
+            self._timeline.start()
+        self.started_ns = time.time_ns()
+        if self.driver is not None:
+            self._marks[self.driver.kind, self.driver.order] = [self.started_ns]
 
     def mark(self, track: Track, now_ns: int) -> None:
         self._marks.setdefault((track.kind, track.order), []).append(now_ns)
@@ -82,7 +93,10 @@ class OpenRecording:
         return min(known, key=lambda key: (PRIORITY[key[0]], key[1]), default=None)
 
     def close(self, keep: bool) -> Take | None:
-        """End the recording; with ``keep`` it becomes a take."""
+        """End the recording; with ``keep`` it becomes a take, if it was started."""
+        if not self.started_ns:
+            self.recording.cancel()
+            return None
         if self._paused:
             mute(self._torch, False)
         lines = None

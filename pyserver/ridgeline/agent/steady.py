@@ -18,8 +18,9 @@ SETTLE = 3
 SPREAD = 1.5
 """Longest over shortest of them."""
 SETTLE_NS = 200_000_000
-"""Very fast steps are watched at least this long, or ``SETTLE_MOST`` steps: three steps of 1 ms say little."""
-SETTLE_MOST = 10
+"""Fast steps are watched at least this long, or ``SETTLE_MOST`` steps: three of 1 ms say little, and many programs that
+a person tries out take a dozen steps in all."""
+SETTLE_MOST = 5
 GIVE_UP = 50
 GIVE_UP_NS = 20_000_000_000
 SLOW_NS = 5_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .kineto import Recording
@@ -28,9 +28,3 @@ class Take:
     @property
     def goodness(self) -> tuple[int, int, int]:
         return (-self.order, len(self.window["steps"]), self.events)
-
-
-@dataclass
-class Times:
-    plain: list[int] = field(default_factory=list)
-    profiled: list[int] = field(default_factory=list)

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 
 from .mainthread import MainThread
-from .recorder import PLAIN_NS, WINDOW_NS, Recorder
+from .plain import PLAIN_NS
+from .recorder import Recorder
+from .sizing import LONGEST_NS, WINDOW_NS
 from .take import Take
 
 TICK_S = 0.25
@@ -65,7 +67,6 @@ class Watch:
         self._previous: dict[str, int] | None = None
         self._timer_until_ns = 0
         self._early_base: int | None = None
-        self._again = False
         self._times = 0
 
     def start(self) -> None:
@@ -88,14 +89,13 @@ class Watch:
             recorder.force("after")
         elif state == "early" and not recorder.compiling:
             self._maybe_end_early(now, age - self._compiled_ns)
-        elif state == "settle" and self._again and not recorder.compiling:
-            self._again = False
+        elif state == "settle" and recorder.early_wanted and not recorder.compiling:
             self._act(recorder.early_again)
         elif state == "settle" and not recorder.compiling:
             self._maybe_open_timer(now, age)
         elif state == "timer" and now >= self._timer_until_ns:
             self._act(self._end_timer)
-        elif state == "window" and age > 3 * 20_000_000_000:
+        elif state in ("warm", "window") and age > 3 * LONGEST_NS:
             self._act(recorder.close_window)
         elif state == "plain" and age > 5 * PLAIN_NS:
             self._act(recorder.finish_plain)
@@ -120,7 +120,7 @@ class Watch:
         self._next_timer_ns = now + PAUSE_NS
         if events is not None and events < EARLY_EVENTS and self._times < EARLY_TIMES:
             self._times += 1
-            self._again = True  # from the next tick on: scopes of the last recording have closed by then
+            self.recorder.early_wanted = True  # from the next tick on: scopes of the last recording have closed by then
 
     def _maybe_open_timer(self, now: int, age: int) -> None:
         recorder = self.recorder
