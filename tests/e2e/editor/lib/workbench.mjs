@@ -86,7 +86,8 @@ export class Workbench {
         await input.fill(text, { timeout: 4_000 });
         await row.waitFor({ timeout: 6_000 });
         await this.page.waitForTimeout(100);
-        if ((await row.getAttribute("class", { timeout: 1_000 })).includes("focused")) await this.page.keyboard.press("Enter");
+        if ((await row.getAttribute("class", { timeout: 1_000 })).includes("focused"))
+          await this.page.keyboard.press("Enter");
         else await row.click({ timeout: 2_000 });
         return;
       } catch (error) {

@@ -130,7 +130,10 @@ session(
       await back.waitFor();
       await window.screenshot("profiled-generated");
       await back.click();
-      await until(async () => (await window.peeks()) || (await window.tabs()).active.startsWith("compiled_tr"), "the way back");
+      await until(
+        async () => (await window.peeks()) || (await window.tabs()).active.startsWith("compiled_tr"),
+        "the way back",
+      );
     },
 
     "an eager program has its time on its lines, its output in the panel, and its operators in the tree": async (
