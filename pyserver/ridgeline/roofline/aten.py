@@ -156,7 +156,9 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
 
 def extra(result: Demand, name: str, symbol: str, elements: float, found: list[Tensor]) -> None:
     """What the function itself costs, beyond the fixed instructions of a thread."""
-    double = any(t.type == "double" and t.shape for t in found)  # a single number comes as a double whatever the others are
+    double = any(
+        t.type == "double" and t.shape for t in found
+    )  # a single number comes as a double whatever the others are
     if "MulFunctor" in symbol and name == "div":
         name = "mul"  # by a number: multiplied by its reciprocal
     for function, count in FUNCTIONS.get(name, {}).items():

@@ -216,13 +216,14 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
             walker.apply("logic", [stored], tag="store")
         if not name.startswith("atomic_"):
             return Value()
-    hold = {a: access.hold(a, 1 << 20) for a in place.axes}
-    result = Value(
-        place.axes, kind, hold={a: n for a, n in hold.items() if n > 1}, level=walker.level, key=(key, walker.level)
-    )
+    hold = {a: n for a in place.axes if (n := access.hold(a, 1 << 20)) > 1}
+    # What is one value for the whole tile is loaded once; loads of one address by some neighbouring elements are not
+    # merged, so neither is what is made of their values.
+    whole = {a: n for a, n in hold.items() if n >= walker.tally.tile.get(a, 1)}
+    result = Value(place.axes, kind, hold=whole, level=walker.level, key=(key, walker.level))
     if kind in INTEGER and name == "load":
         walker.fresh += 1
-        result.terms = {Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, dict(result.hold), True): 1}
+        result.terms = {Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, hold, True): 1}
     return result
 
 

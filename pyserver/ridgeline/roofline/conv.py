@@ -15,6 +15,7 @@ from ridgeline.roofline.gemm import (
     OLD_RATE,
     SIMT_ISSUE,
     SIMT_SHARED,
+    feed,
     is_simt,
     shared_per_tensor,
     tile_of,
@@ -42,6 +43,7 @@ LAYOUT = (
 )
 LAYOUT_TILE, LAYOUT_ISSUE = 1024, 28.0
 """Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
+CACHE_LINE = 128
 DEPTHWISE_ISSUE = 4.0
 """Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
 
@@ -165,8 +167,32 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     result.tensor_flops = work.flops * min(8.0, filled)
     result.flop_type = "tf32" if kind == "fp32" else kind
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(kernel.symbol) else 1.0
-    result.shared_per_tensor = shared_per_tensor(kernel.symbol, tile)
+    if tile and result.tensor_rate < 1 and base_name(kernel) in FORWARD and not work.transposed:
+        implicit(result, kernel, work, tile)
+    else:
+        result.shared_per_tensor = shared_per_tensor(kernel.symbol, tile)
     return result
+
+
+def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple[int, int, int]) -> None:
+    """A forward convolution in blocks of positions x filters, without Hopper's copies of whole tiles.
+
+    The depth goes through the filter's taps, and within one through the channels, whole tiles of both. Every step fetches
+    the positions and the filters anew from the second-level cache, in rows of the tile's depth; a row shorter than a line
+    costs a line, unless it is all the channels, so that the next position's lies beside it.
+    """
+    positions, filters, depth = tile
+    size = work.input.itemsize
+    channels = work.weight.shape[1]
+    blocks = -(-work.input.shape[0] * math.prod(work.output_shape[2:]) // positions) * -(
+        -work.weight.shape[0] // filters
+    )
+    steps = math.prod(work.weight.shape[2:]) * -(-channels // depth)
+    result.tensor_flops = 2.0 * blocks * positions * filters * depth * steps
+    row = min(depth, channels) * size
+    waste = max(1.0, CACHE_LINE / row) if channels > depth else 1.0
+    result.cache_read = float(blocks * steps * (positions + filters) * row * waste)
+    feed(result, kernel, tile, blocks, steps, size)
 
 
 def layout_change(kernel: KernelInput, sizes: tuple[int, int, int]) -> Demand:

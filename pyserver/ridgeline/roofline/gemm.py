@@ -17,13 +17,17 @@ PRODUCTS = {
 }  # fmt: skip
 """Op -> position of its first factor among the tensors."""
 TRANSPOSED_SECOND = {"linear", "_weight_int8pack_mm", "_mkl_linear", "mkldnn_linear", "_linear_pointwise"}
-TILE = re.compile(r"(?<![a-zA-Z0-9])(?:tilesize|tile)?(\d{2,3})x(\d{1,3})(?:x|_)(\d{2,3})(?![a-zA-Z])")
+TILE = re.compile(r"(?<![a-zA-Z0-9])(?:tilesize|tile)?(\d{2,3})x(\d{1,3})(?:x|_)(\d{2,3})(?=x\d|[^a-zA-Z0-9]|$)")
 ANY_TILE = re.compile(r"(\d{2,3})x(\d{2,3})")
 OLD_INSTRUCTIONS = re.compile(r"s16816|s1688|sm80|ampere|cutlass_80|wmma|16816|h884|s884|i16832", re.IGNORECASE)
 OLD_RATE = 0.62
 """Share of Hopper's rate that the instructions of earlier generations reach on it."""
 OLD_SHARED = 0.62
-"""Shared memory against matrix units with 64x64 tiles a warp: 4 KiB at 128 B a clock in the time of 131 kFLOP."""
+"""Shared memory against matrix units with 64x64 tiles a warp: 4 KiB at 128 B a clock in the time of 131 kFLOP. For kernels
+whose name gives no tile; :func:`feed` reckons with the tile."""
+MMA = 16 * 8 * 16
+"""Products of one of these instructions, in bf16, fp16 and int8."""
+LAYOUT_LETTERS = re.compile(r"_([nt])([nt])(?:_|$|\W)")
 SIMT_ISSUE = 1.15
 """Instructions for one fused multiply-add in a product without matrix units: loads from shared memory and loops."""
 SIMT_SHARED = 0.5
@@ -127,6 +131,43 @@ def shared_per_tensor(symbol: str, tile: tuple[int, int, int] | None) -> float:
     return 1.02 * (16 + n / 4) / (max(8, n) / 2)
 
 
+def feed(
+    result: Demand, kernel: KernelInput, tile: tuple[int, int, int], blocks: float, steps: float, itemsize: int
+) -> None:
+    """What it takes to feed the matrix units from shared memory with the instructions before Hopper's, where each warp
+    loads its own factors into registers.
+
+    A block writes two tiles a step into shared memory, and each of its warps reads its rows and its columns of them, 128
+    bytes a clock; at the end the sums pass through shared memory in fp32. Factors of one byte whose neighbours along the
+    depth do not lie together are gathered byte by byte (there is no transposing load for bytes), and the four lanes that
+    share a row then meet in one bank: a clock for 8 bytes.
+    """
+    rows, columns, depth = tile
+    down, across = warp_grid(rows, columns, warps(kernel))
+    gathered = transposed_factors(kernel.symbol) if itemsize == 1 else (False, False)
+    reads = (rows * across, columns * down)
+    clocks = sum(n * depth * itemsize / (8 if lost else 128) for n, lost in zip(reads, gathered))
+    clocks += (rows + columns) * depth * itemsize / 128
+    result.shared_clocks += 4 * blocks * (steps * clocks + 2 * rows * columns * 4 / 128)
+    loads = sum(n * depth * itemsize / (32 if lost else 512) for n, lost in zip(reads, gathered))
+    products = rows * columns * depth / MMA
+    result.load_store += blocks * steps * loads
+    result.issued = (result.issued or 0.0) + blocks * steps * (products + 2 * loads)
+
+
+def warp_grid(rows: int, columns: int, count: int) -> tuple[int, int]:
+    """Warps along the rows and along the columns of a tile, so that each has the squarest part."""
+    splits = [(i, count // i) for i in range(1, count + 1) if count % i == 0]
+    return min(splits, key=lambda s: rows * s[1] + columns * s[0])
+
+
+def transposed_factors(symbol: str) -> tuple[bool, bool]:
+    """Whether the first and the second factor do not run along the depth: BLAS's letters in the name, n and t of
+    matrices that are stored by columns."""
+    letters = LAYOUT_LETTERS.search(symbol)
+    return (letters.group(1) == "n", letters.group(2) == "t") if letters else (False, False)
+
+
 def is_simt(symbol: str, kind: str) -> bool:
     """Whether a float product runs without matrix units."""
     if rate_key(kind) not in ("fp32", "fp64"):
@@ -167,7 +208,11 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         k = up(work.k, depth)
     result.tensor_flops = 2.0 * work.batch * padded * k
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(symbol) else 1.0
-    result.shared_per_tensor = shared_per_tensor(symbol, tile)
+    if tile and result.tensor_rate < 1 and work.itemsize < 8:
+        blocks = work.batch * -(-m // tile[0]) * -(-n // tile[1])
+        feed(result, kernel, tile, blocks, k // tile[2], work.itemsize)
+    else:
+        result.shared_per_tensor = shared_per_tensor(symbol, tile)
     if "splitk" in lowered and tile and kernel.grid:
         parts = max(1, round(programs(kernel) * tile[0] * tile[1] / max(1, work.batch * padded)))
         result.write = float(work.batch * work.m * work.n * 4 * parts)

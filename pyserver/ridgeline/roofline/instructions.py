@@ -17,6 +17,7 @@ from ridgeline.roofline.walk import Operation, Tally
 
 VECTOR_BYTES = 16
 WARP = 32
+CACHE_LINE = 128
 
 COST: dict[str, float] = {
     "float": 1.0,  # a product that feeds a sum is one instruction with it
@@ -119,6 +120,8 @@ class Warp:
     alu: float = 0.0
     heavy: float = 0.0
     double: float = 0.0
+    lines: float = 0.0
+    """Cache lines that its accesses look up in the first-level cache, one a clock."""
     flops: float = 0.0
     """Floating-point operations of one program (all warps)."""
     by_operation: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -212,6 +215,32 @@ class Layout:
         align = access.alignment(axis, self.whole(axis)) if axis else 1
         return max(1.0, min(limit, align, along, self.elements(access.axes)))
 
+    def lines(self, access: Access) -> float:
+        """Cache lines that one access of a warp touches; one where that depends on data. An access that is contiguous along
+        some axis has its lanes there (it gets a layout of its own); lanes of the others lie a thread's vector apart."""
+        axis = max(access.axes, key=lambda a: (access.run(a, self.whole(a)), a), default="")
+        if not axis or not access.known:
+            return 1.0
+        run = min(access.run(axis, self.whole(axis)), self.tile.get(axis, 1))
+        if run > 1:
+            elements = min(WARP * self.width(access), float(self.size(access.axes)), self.places(access))
+            row = min(elements, float(run))
+            return max(1.0, elements / row * max(1.0, row * access.size / CACHE_LINE) / access.overlap())
+        stride = access.stride(self.fast) if self.fast in access.axes else 0
+        lanes = min(float(WARP), self.tile.get(self.fast, 1) / self.vector, self.places(access))
+        return max(
+            1.0, min(lanes / access.overlap(), lanes * self.vector * abs(stride or 0) * access.size / CACHE_LINE)
+        )
+
+    def places(self, access: Access) -> float:
+        """Different elements that an access touches in one tile, at most."""
+        total = 1.0
+        for atom, coefficient in access.terms.items():
+            side = math.prod(self.tile.get(a, 1) for a in atom.axes)
+            if coefficient and side > 1:
+                total *= min(max(1, atom.count), side)
+        return total
+
 
 def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     """Instructions that one warp of one program issues. ``tally.unknown`` tells whether this is a lower bound."""
@@ -232,9 +261,12 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         warp.flops += layout.size(operation.axes) * operation.trips * operation.count * FLOPS.get(operation.name, 0.0)
     moved = 0.0
     for access in tally.accesses:
-        held = min(access.hold(layout.fast, int(layout.vector)), layout.elements(access.axes))
-        count = layout.elements(access.axes) / max(held, layout.width(access)) * access.trips
+        side = layout.tile.get(layout.fast, 1)
+        held = layout.vector if side > 1 and access.hold(layout.fast, side) >= side else 1.0
+        count = layout.elements(access.axes) / max(1.0, min(held, layout.elements(access.axes)), layout.width(access))
+        count *= access.trips
         warp.load_store += count
+        warp.lines += count * layout.lines(access)
         warp.add("store" if access.store else "load", count * COST["store" if access.store else "load"])
         if access.atomic:
             warp.add("atomic", layout.elements(access.axes) * access.trips * COST["atomic"])

@@ -17,6 +17,7 @@ from ridgeline.roofline.architecture import (
     DRAINED,
     DRAINING,
     DRAM_EFFICIENCY,
+    HOPPER,
     LONG_US,
     RAMP_US,
     TENSOR_CLOCK_LONG,
@@ -84,6 +85,7 @@ def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
     time = duration_us
     if (
         demand.cold
+        and not demand.tensor_flops
         and duration_us > WARM_US
         and DRAINING * duration_us < RAMP_US + moved / rate < DRAINED * duration_us
     ):
@@ -124,7 +126,9 @@ def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float
     if demand.tensor_flops:
         rate = tensor_rate(demand, device, arch, duration_us)
         compute["tensor"] = 100 * demand.tensor_flops / (time * 1e-6) / rate if rate else 0.0
-        memory["shared_memory"] = compute["tensor"] * demand.shared_per_tensor
+        if demand.shared_per_tensor:
+            fed = compute["tensor"] * demand.shared_per_tensor
+            memory["shared_memory"] = memory.get("shared_memory", 0.0) + fed
     return Usage(time_us=time, memory=memory, compute=compute)
 
 
@@ -134,4 +138,5 @@ def tensor_rate(demand: Demand, device: DeviceSpec, arch: Architecture, duration
         return None
     throttle = TENSOR_CLOCK_SHORT if duration_us < LONG_US else TENSOR_CLOCK_LONG
     relative = {"fp8": 2.0, "int8": 2.0, "tf32": 0.5, "fp64": 1 / 15}.get(demand.flop_type or "bf16", 1.0)
-    return arch.tensor * device.sm_count * device.clock_hz * throttle * relative * demand.tensor_rate
+    own = demand.tensor_rate if arch.tensor >= HOPPER.tensor else 1.0  # elsewhere these are the instructions of the day
+    return arch.tensor * device.sm_count * device.clock_hz * throttle * relative * own

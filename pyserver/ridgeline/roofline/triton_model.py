@@ -23,6 +23,8 @@ CACHE_LINE = 128
 BURST = 64
 """Bytes that memory delivers at least."""
 MOST_WASTE = 16.0
+TABLE_BYTES = 65536
+"""A table up to this size stays in the first-level cache beside what streams through: a quarter of an SM's 256 KiB."""
 WORDS = {
     "exp": "exp (about 8 instructions)",
     "erf": "erf (about 26 instructions)",
@@ -198,9 +200,10 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float
     return totals[False], totals[True], fetched, upper
 
 
-def cached_traffic(analysis: Analysis, programs: int) -> tuple[float, float]:
+def cached_traffic(analysis: Analysis, programs: int, holders: int) -> tuple[float, float]:
     """Bytes between the cores and the second-level cache: every program fetches its own tile; rows shorter than a cache
-    line are fetched with what lies beside them; what overlaps within a program is fetched once."""
+    line are fetched with what lies beside them; what overlaps within a program is fetched once. A small table that all
+    programs read (weights of channels, statistics of groups) is fetched once by each of ``holders`` first-level caches."""
     tally, layout = analysis.tally, analysis.layout
     wide = {a for a, n in tally.extent.items() if n > 1}
     write = 0.0
@@ -225,7 +228,12 @@ def cached_traffic(analysis: Analysis, programs: int) -> tuple[float, float]:
             if access.known
             else access.pointer
         )
-        reads[key].append(moved * waste)
+        fetched = moved * waste
+        together = access.burst()
+        table = access.distinct() / together * math.ceil(together * access.size / CACHE_LINE) * CACHE_LINE
+        if access.known and not access.indirect and table <= TABLE_BYTES:
+            fetched = min(fetched, float(table * holders))
+        reads[key].append(fetched)
     # windows that differ in their offset alone lie in each other's lines where they are wasteful
     read = sum(
         max(max(group), min(sum(group), sum(group) / CACHE_LINE * layout_bytes(analysis))) for group in reads.values()
@@ -244,12 +252,12 @@ def layout_bytes(analysis: Analysis) -> float:
     return float(min(runs, default=CACHE_LINE))
 
 
-def demand(kernel: KernelInput, analysis: Analysis) -> Demand:
+def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None) -> Demand:
     tally, warp = analysis.tally, analysis.warp
     sizes = buffer_bytes(kernel, analysis.source)
     read, write, fetched, upper = traffic(tally, sizes)
     programs = math.prod(kernel.grid) if kernel.grid else 1
-    cache_read, cache_write = cached_traffic(analysis, programs)
+    cache_read, cache_write = cached_traffic(analysis, programs, min(programs, sm_count or programs))
     known = bool(tally.extent) or bool(sizes) or not tally.accesses
     warps = programs * analysis.num_warps
     result = Demand(
@@ -266,6 +274,7 @@ def demand(kernel: KernelInput, analysis: Analysis) -> Demand:
         alu=warp.alu * warps,
         heavy=warp.heavy * warps,
         double=warp.double * warps,
+        shared_clocks=4 * warp.lines * warps,
         upper_bound=upper,
         lower_bound=bool(tally.unknown),
         top=top_operation(warp),
