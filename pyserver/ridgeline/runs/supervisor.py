@@ -345,7 +345,9 @@ class Supervisor:
         if self._captured_at is not None and self._shows_something:
             if not self.spec.analysis:
                 return None
-            return self.analysis.failed or causes.of_analysis(None, "the trace or its sidecar is missing")
+            if not self.program.returncode or self.cancelled is not None:
+                return self.analysis.failed or causes.of_analysis(None, "the trace or its sidecar is missing")
+            # Nothing that can be analysed was recorded because it failed first: what it failed of is the cause.
         if self.cancelled is not None:
             return causes.Cause("cancelled", "the run was interrupted before anything was recorded")
         if self.program.returncode is None:
