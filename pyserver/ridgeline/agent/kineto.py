@@ -83,6 +83,7 @@ class Recording:
         global _STARTING
         if self._prepared:
             return
+        synchronize(self.torch, self.devices)
         from torch.profiler import profiler as module
 
         # Before 2.13 the first start of any session warns on standard error about events of earlier cycles.

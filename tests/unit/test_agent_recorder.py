@@ -1,0 +1,156 @@
+"""The recorder's states, driven by hand, with torch's own profiler behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ridgeline.agent.labels import Scopes
+from ridgeline.agent.recorder import Recorder
+from ridgeline.agent.spec import Spec
+from ridgeline.agent.take import Take
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+
+class Driven(Recorder):
+    """Keeps what it publishes and what went wrong."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.published: list[Take] = []
+        self.errors: list[str] = []
+        super().__init__(
+            torch,
+            Spec(run_dir="", target="", device="cpu", **spec),
+            None,
+            Scopes(),
+            self.published.append,
+            lambda *args, **kwargs: None,
+            lambda what, error: self.errors.append(f"{what}: {error}"),
+        )
+
+    def step(self) -> None:
+        self.mark("optimizer", 0)
+
+
+@pytest.fixture
+def recorder() -> Iterator[Driven]:
+    made = Driven(warmup=1, steps=3, then="stop")
+    made.begin()
+    yield made
+    made.stop()
+    assert made.errors == []
+
+
+def settle_to_warm(recorder: Driven) -> None:
+    assert recorder.state == "early"
+    recorder.step()
+    recorder.step()
+    assert recorder.state == "settle"
+    recorder.step()
+    assert recorder.state == "warm"
+
+
+def test_the_warming_step_is_in_no_list_and_not_in_the_trace(recorder: Driven) -> None:
+    x = torch.ones(3)
+    settle_to_warm(recorder)
+    x.sin()
+    recorder.step()
+    assert recorder.state == "window"
+    for _ in range(3):
+        x.cos()
+        recorder.step()
+    assert recorder.state == "plain"
+    for _ in range(3):
+        x.tan()
+        recorder.step()
+    assert recorder.state == "done"
+    (take,) = recorder.published
+    ops = take.recording.op_histogram()
+    assert (ops.get("aten::sin"), ops.get("aten::cos"), ops.get("aten::tan")) == (None, 3, None)
+    assert (len(take.window["steps"]), take.window["complete"]) == (3, True)
+    assert len(recorder.times.profiled) == 3
+    assert len(recorder.times.plain) == 1 + 3
+
+
+def test_a_program_that_ends_while_warming_keeps_what_was_recorded_before(recorder: Driven) -> None:
+    torch.ones(3).exp()
+    settle_to_warm(recorder)
+    recorder.stop()
+    best = recorder.best()
+    assert best is not None
+    assert best.window["reason"] == "whole"
+    assert_profiler_is_free()
+
+
+def test_a_window_open_at_the_end_is_closed_with_its_steps(recorder: Driven) -> None:
+    settle_to_warm(recorder)
+    for _ in range(3):
+        recorder.step()
+    recorder.stop()
+    best = recorder.best()
+    assert best is not None
+    assert (best.window["reason"], len(best.window["steps"]), best.window["complete"]) == ("stable", 2, False)
+    assert_profiler_is_free()
+
+
+def test_a_compilation_calls_the_warming_off_and_settling_goes_on(recorder: Driven) -> None:
+    settle_to_warm(recorder)
+    recorder.compile_started()
+    assert recorder.state == "settle"
+    recorder.compile_ended()
+    recorder.step()
+    recorder.step()
+    assert recorder.state == "warm"
+    recorder.step()
+    assert recorder.state == "window"
+
+
+def test_the_programs_own_profiler_finds_the_way_clear_while_warming(recorder: Driven) -> None:
+    settle_to_warm(recorder)
+    recorder.user_profiler_starts()
+    assert_profiler_is_free()
+    recorder.user_profiler_stopped()
+    assert recorder.state == "settle"
+
+
+def test_without_further_marks_the_warming_ends(recorder: Driven) -> None:
+    settle_to_warm(recorder)
+    recorder.close_window()
+    assert recorder.state == "settle"
+    assert_profiler_is_free()
+
+
+def test_an_accelerator_that_appears_asks_for_a_new_early_recording(recorder: Driven) -> None:
+    recorder.devices_appeared()
+    assert (recorder.state, recorder.early_wanted) == ("settle", True)
+    recorder.early_again()
+    assert (recorder.state, recorder.early_wanted) == ("early", False)
+
+
+def test_a_deferred_recorder_begins_when_the_accelerator_appears() -> None:
+    recorder = Driven()
+    recorder.defer()
+    recorder.devices_appeared()
+    assert recorder.state == "early"
+    recorder.stop()
+    assert recorder.errors == []
+
+
+def test_work_of_an_accelerator_that_the_recording_missed_is_said(
+    recorder: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.stop()
+    monkeypatch.setattr("ridgeline.agent.recorder.accelerators", lambda *args: ["cuda"])
+    recorder.publish_best()
+    assert any("no work of cuda was recorded" in note for note in recorder.notes)
+
+
+def assert_profiler_is_free() -> None:
+    """A session of somebody else's records as if ours had never been."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as other:
+        torch.ones(2).log()
+    assert any(event.key == "aten::log" for event in other.key_averages())
