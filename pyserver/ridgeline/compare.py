@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any, Literal
 
+from ridgeline.same_lines import Place, pairs
+
 Json = Mapping[str, Any]
 Verdict = Literal["faster", "slower", "same", "appeared", "vanished"]
 
@@ -102,8 +104,8 @@ def compare(before: Json, after: Json) -> Comparison:
         step=None if refused else _step_change(before, after),
         device=device,
         kernels=kernels,
-        lines=_grouped(before["lines"], after["lines"], _line_key, "device_us", per, wobble),
-        categories=_grouped(before["categories"], after["categories"], _category_key, "time_us", per, wobble),
+        lines=_line_changes(before["lines"], after["lines"], per, wobble),
+        categories=_category_changes(before["categories"], after["categories"], per, wobble),
         refused=refused,
         resolved=_resolved(before, after),
     )
@@ -283,39 +285,38 @@ def _alone(row: _Row, verdict: Verdict, whole_us: float) -> Change:
     return Change(label=row.name, before_us=before, after_us=after, verdict=named, key=row.key)
 
 
-def _line_key(line: Json) -> str:
-    """A line is the same line when its text is: it may have moved."""
-    return f"{line['file'].rsplit('/', 1)[-1]}: {line.get('text') or line['line']}"
-
-
-def _category_key(row: Json) -> str:
-    return str(row["category"])
-
-
-def _grouped(
-    before: Iterable[Json],
-    after: Iterable[Json],
-    key: Callable[[Json], str],
-    time: str,
-    per: tuple[int, int],
-    spread: float,
-) -> list[Change]:
-    sums: tuple[dict[str, float], dict[str, float]] = (defaultdict(float), defaultdict(float))
-    place: dict[str, str] = {}
+def _line_changes(before: Iterable[Json], after: Iterable[Json], per: tuple[int, int], spread: float) -> list[Change]:
+    """A line is the same line when its text is, wherever it has moved (:mod:`ridgeline.same_lines`)."""
+    sums: tuple[dict[Place, float], dict[Place, float]] = (defaultdict(float), defaultdict(float))
     for side, rows, steps in ((0, before, per[0]), (1, after, per[1])):
         for row in rows:
-            sums[side][key(row)] += row[time] / steps
-            if "line" in row:
-                place[key(row)] = f"{row['file']}:{row['line']}"
+            sums[side][Place(row["file"], row["line"], row.get("text") or "")] += row["device_us"] / steps
     changes = []
-    for label in dict.fromkeys([*sums[1], *sums[0]]):
-        a, b = sums[0].get(label), sums[1].get(label)
-        noise = _noise(a or 0.0, b or 0.0, spread)
-        verdict: Verdict = "appeared" if a is None else "vanished" if b is None else _verdict(a, b, noise)
-        changes.append(
-            Change(label=label, before_us=a, after_us=b, verdict=verdict, noise_us=noise, key=place.get(label, label))
-        )
+    for old, new in pairs(sums[0], sums[1]):
+        here = new or old
+        assert here is not None
+        label = f"{here.name}: {here.text or here.line}"
+        a, b = sums[0].get(old) if old else None, sums[1].get(new) if new else None
+        changes.append(_time_change(label, a, b, spread, f"{here.file}:{here.line}"))
     return sorted(changes, key=lambda c: -abs(c.delta_us))
+
+
+def _category_changes(
+    before: Iterable[Json], after: Iterable[Json], per: tuple[int, int], spread: float
+) -> list[Change]:
+    sums: tuple[dict[str, float], dict[str, float]] = (defaultdict(float), defaultdict(float))
+    for side, rows, steps in ((0, before, per[0]), (1, after, per[1])):
+        for row in rows:
+            sums[side][str(row["category"])] += row["time_us"] / steps
+    names = dict.fromkeys([*sums[1], *sums[0]])
+    changes = [_time_change(name, sums[0].get(name), sums[1].get(name), spread, name) for name in names]
+    return sorted(changes, key=lambda c: -abs(c.delta_us))
+
+
+def _time_change(label: str, before: float | None, after: float | None, spread: float, key: str) -> Change:
+    noise = _noise(before or 0.0, after or 0.0, spread)
+    verdict: Verdict = "appeared" if before is None else "vanished" if after is None else _verdict(before, after, noise)
+    return Change(label=label, before_us=before, after_us=after, verdict=verdict, noise_us=noise, key=key)
 
 
 def _resolved(before: Json, after: Json) -> list[str]:

@@ -8,7 +8,7 @@ import json
 import urllib.request
 
 import pytest
-from lsp_builder import Project
+from lsp_builder import MODEL, Project, line_row
 from lsp_client import Session
 from pygls.exceptions import JsonRpcException
 
@@ -37,6 +37,31 @@ async def test_lines_say_how_they_changed_since_the_run_before(session: Session,
         await asyncio.sleep(0.1)
     assert lenses[gelu].startswith("2.05 ms/step ▼ 50 % · ")
     assert "▼" not in lenses[project.line_of("self.first(x)")], "nothing is claimed of a line that did not change"
+
+
+async def test_of_lines_that_read_alike_only_the_changed_one_says_so(vscode: Session, project: Project) -> None:
+    text = "        h = torch.nn.functional.gelu(h)\n"
+    project.model.write_text(MODEL.replace(text, text + "        h = h + x\n" + text), encoding="utf-8")
+    first, second = [i for i, line in enumerate(project.text("model").split("\n")) if "gelu(h)" in line]
+
+    def run(name: str, factor: float, times_us: list[float]) -> None:
+        document = with_gelu_times(project, factor)
+        again = line_row(str(project.model), second + 1, text.strip(), 41_000.0, 41_000.0, 16.4, [], [])
+        document.lines.append(again)
+        for line, device_us in zip([row for row in document.lines if "gelu" in (row.text or "")], times_us):
+            line.device_us = line.unsplit_us = device_us
+        project.add_run(document, name=name)
+
+    run("20261129-100000", 1.0, [41_000.0, 41_000.0])
+    run("20261129-110000", 0.75, [41_000.0, 20_500.0])
+    uri = vscode.open(project.model)
+    for _ in range(100):
+        lenses = await vscode.lenses(uri)
+        if "▼" in lenses[second]:
+            break
+        await asyncio.sleep(0.1)
+    assert "▼ 50 %" in lenses[second]
+    assert "▼" not in lenses[first]
 
 
 async def test_the_comparison_is_a_document(vscode: Session, project: Project) -> None:

@@ -55,12 +55,7 @@ def title(view: View, row: Row, delta: str = "") -> str:
 
 
 def delta_of(server: RidgelineServer, view: View, row: Row) -> str:
-    """How a line's time changed since the run before, where that is more than noise.
-
-    Runs are compared by the lines' text, since numbers move; a text that stands on several lines says nothing of one.
-    """
-    if (row.data.get("text") or "").strip() in view.repeated:
-        return ""
+    """How a line's time changed since the run before, where that is more than noise."""
     changes = server.deltas.get(view.run.id) or {}
     return delta_words(changes.get(f"{view.part['path']}:{row.data['line']}")) if row.kind == "line" else ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,8 +65,6 @@ class View:
     """Generated code only: the document is the profiled version, to the letter."""
     hottest: list[Item] = field(default_factory=list)
     """All items, those with the largest share first."""
-    repeated: set[str] = field(default_factory=set)
-    """Texts of rows that stand on more than one line, so that a text alone does not name a line."""
     _by_line: dict[int, list[Item]] = field(default_factory=dict)
     """By profiled one-based line."""
 
@@ -77,8 +74,6 @@ class View:
         items += [Item("place", _share(data), data) for data in _grouped(self.part)]
         for item in items:
             self._by_line.setdefault(item.data["line"], []).append(item)
-        texts = Counter(data["text"].strip() for data in self.part["rows"] if data.get("text"))
-        self.repeated = {text for text, times in texts.items() if times > 1}
         self.hottest = sorted(items, key=lambda item: (-item.share, item.data["line"]))
 
     @property
