@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import type { Kernel, Memory, Step } from "./data";
-import { h, section } from "./dom";
+import { h, quiet, section } from "./dom";
 import { simple } from "./table";
 import { duration, size } from "./units";
 
@@ -44,7 +44,7 @@ export function steps(rows: Step[]): HTMLElement | null {
       { class: "note" },
       "Dark: the device works on what the step launched. Light: the rest of the step's wall time.",
     ),
-    h("div", { class: "chart" }, figure),
+    h("div", { class: "chart" }, quiet(figure, "img")),
     fold(
       "The steps as a table",
       simple(
@@ -95,7 +95,7 @@ export function spreads(kernels: Kernel[]): HTMLElement | null {
   return section(
     "How steady the hottest kernels are",
     h("p", { class: "note" }, "Box: half of the launches. Line: least to most. Stroke: median."),
-    h("div", { class: "chart" }, figure),
+    h("div", { class: "chart" }, quiet(figure, "img")),
   );
 }
 
@@ -132,7 +132,7 @@ export function memory(found: Memory): HTMLElement {
   return section(
     "Memory",
     h("p", {}, `At most ${size(found.peak)} allocated, ${size(found.reserved)} reserved.`),
-    figure && h("div", { class: "chart" }, figure),
+    figure && h("div", { class: "chart" }, quiet(figure, "img")),
     found.top.length
       ? simple(
           "Largest allocations at the peak",

@@ -34,6 +34,19 @@ export function bar(share: number, kind: string): HTMLElement {
   return h("span", { class: "bar", "aria-hidden": "true" }, fill);
 }
 
+/** Plot labels its groups, which have no role that may be labelled; the drawing as a whole has its label. */
+export function quiet(figure: Element, role: "img" | "group"): Element {
+  for (const group of figure.querySelectorAll("g")) group.removeAttribute("aria-label");
+  const drawing = figure instanceof SVGElement ? figure : figure.querySelector("svg");
+  drawing?.setAttribute("role", role);
+  return figure;
+}
+
+/** What only screen readers say. */
+export function unseen(text: string): HTMLElement {
+  return h("span", { class: "unseen" }, text);
+}
+
 export function facts(rows: [string, string | null][]): HTMLElement {
   const list = h("dl", { class: "facts" });
   for (const [name, value] of rows) if (value) list.append(h("div", {}, h("dt", {}, name), h("dd", {}, value)));

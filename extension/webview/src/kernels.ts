@@ -36,7 +36,7 @@ export function kernelTable(page: Page): HTMLElement {
         width: 7,
         hint: "of the device's summed time",
       },
-      { title: "calls", value: (row) => row.count, cell: (row) => count(row.count), width: 6 },
+      { title: "calls", value: (row) => row.count, cell: (row) => count(row.count), width: 7 },
       {
         title: "median",
         value: (row) => row.spread[2],
@@ -44,7 +44,7 @@ export function kernelTable(page: Page): HTMLElement {
         width: 9,
         hint: "of one launch",
       },
-      { title: "bound", value: (row) => row.bound, cell: bound, width: 12, text: true },
+      { title: "bound", value: (row) => row.bound, cell: bound, width: 11, text: true },
       {
         title: "memory",
         value: (row) => row.memory,
@@ -59,7 +59,7 @@ export function kernelTable(page: Page): HTMLElement {
         width: 8,
         hint: "of the compute roof",
       },
-      { title: "from", value: (row) => row.places[0] ?? null, cell: from, width: 24, text: true },
+      { title: "from", value: (row) => row.places[0] ?? null, cell: from, width: 20, text: true },
     ],
   }).element;
 }

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import type { Device, Kernel, Roof } from "./data";
-import { h, section } from "./dom";
+import { h, quiet, section } from "./dom";
 import { duration, percent, plain, three } from "./units";
 
 /** Kernels beyond these, the hottest first, are left to the table: circles nobody can tell apart. */
@@ -31,8 +31,8 @@ export function roofline(
 
 function chart(device: Device, mine: Kernel[], all: Point[], per: string, show: (kernel: Kernel) => Node): HTMLElement {
   const points = all.slice(0, MOST_POINTS);
-  const low = Math.min(0.1, ...points.map((point) => point.x));
-  const high = Math.max(1e4, ...points.map((point) => point.x));
+  const low = Math.min(0.1, ...points.map((point) => point.x / 2));
+  const high = Math.max(1e4, ...points.map((point) => point.x * 2));
   const roofs = device.roofs.flatMap((roof) => lines(roof, low, high));
   const figure = Plot.plot({
     width: 860,
@@ -118,6 +118,7 @@ function lines(roof: Roof, low: number, high: number): Place[] {
 /** One tab stop for all points; arrow keys go on in order of time. */
 function reachable(figure: Element, points: Point[], choose: (point: Point) => void): void {
   const circles = [...figure.querySelectorAll<SVGCircleElement>('g[aria-label="dot"] circle')];
+  quiet(figure, "group");
   circles.forEach((circle, index) => {
     circle.setAttribute("tabindex", index ? "-1" : "0");
     circle.setAttribute("role", "button");

@@ -2,7 +2,7 @@
 
 import { fold } from "./charts";
 import type { Change, Comparison, Device, Finding, Line, Op, Page, Range } from "./data";
-import { bar, facts, h, section } from "./dom";
+import { bar, facts, h, section, unseen } from "./dom";
 import { simple, Table } from "./table";
 import { count, duration, percent, size } from "./units";
 
@@ -79,7 +79,11 @@ function deviceParts(device: Device, page: Page): Node[] {
         : `Busy ${percent(100 - device.idle)} of the time; ${duration(total)} a ${page.per} in all.`,
     ),
     strip,
-    simple(`Where the time of ${device.name} goes`, ["part", `time/${page.per}`, "share", ""], rows),
+    simple(
+      `Where the time of ${device.name} goes`,
+      ["part", `time/${page.per}`, "share", unseen("share as a bar")],
+      rows,
+    ),
   ];
 }
 
@@ -109,7 +113,11 @@ function categories(page: Page): HTMLElement | null {
     "div",
     {},
     h("h3", {}, "Categories"),
-    simple("Categories of device work", ["category", `time/${page.per}`, "share", "launches", ""], rows),
+    simple(
+      "Categories of device work",
+      ["category", `time/${page.per}`, "share", "launches", unseen("share as a bar")],
+      rows,
+    ),
   );
 }
 
@@ -284,6 +292,7 @@ export function findings(page: Page): HTMLElement | null {
   const list = h("ol", { class: "findings" });
   const hints = h("ol", { class: "findings" });
   for (const found of all) {
+    if (found.code === "summary") continue;
     const gain = found.saving
       ? `saves ~${duration(found.saving)} a ${page.per}${found.gain === null ? "" : ` (${percent(found.gain)})`}${found.bound === null ? "" : `, at most ${duration(found.bound)}`}`
       : null;
@@ -298,8 +307,10 @@ export function findings(page: Page): HTMLElement | null {
     );
     (found.severity === "hint" ? hints : list).append(item);
   }
+  const summary = page.findings.find((found) => found.code === "summary");
   return section(
     "Findings, by what they save",
+    summary && h("p", {}, `${summary.title}. ${summary.message}`),
     list.children.length ? list : null,
     hints.children.length ? fold(`${hints.children.length} hints`, hints) : null,
   );

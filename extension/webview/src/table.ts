@@ -7,7 +7,7 @@ export interface Column<T> {
   /** What it sorts by; unknown values go last whichever way. */
   value: (row: T) => number | string | null;
   cell: (row: T) => Child;
-  /** In characters; the one column without takes what is left. */
+  /** In characters, the padding among them; the one column without takes what is left. */
   width?: number;
   hint?: string;
   /** Texts begin at the left, numbers end at the right. */
@@ -63,7 +63,11 @@ export class Table<T> {
       this.head(),
       this.body,
     );
-    this.region = h("div", { class: "scroll", role: "region", "aria-label": options.caption, tabindex: 0 }, table);
+    this.region = h(
+      "div",
+      { class: "scroll", role: "region", "aria-label": `${options.caption}, rows`, tabindex: 0 },
+      table,
+    );
     this.region.style.maxHeight = `${MOST_HEIGHT}px`;
     let pending = false;
     this.region.addEventListener("scroll", () => {
@@ -83,7 +87,7 @@ export class Table<T> {
     const group = h("colgroup");
     for (const column of this.options.columns) {
       const col = h("col");
-      if (column.width) col.style.width = `${column.width + 2}ch`;
+      if (column.width) col.style.width = `${column.width}ch`;
       group.append(col);
     }
     return group;
@@ -259,7 +263,7 @@ function order(a: number | string | null, b: number | string | null, way: number
 }
 
 /** A small table as it stands: no sorting, every row in the page. */
-export function simple(caption: string, titles: string[], rows: Child[][], texts: number[] = [0]): HTMLElement {
+export function simple(caption: string, titles: Child[], rows: Child[][], texts: number[] = [0]): HTMLElement {
   const body = h("tbody");
   for (const row of rows) {
     const element = h("tr");

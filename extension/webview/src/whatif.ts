@@ -49,13 +49,14 @@ export function outcome(found: Outcome, per: string, step?: number): HTMLElement
   const range =
     Math.abs(found.high - found.low) < 0.5 ? duration(found.high) : `${duration(found.low)} to ${duration(found.high)}`;
   const change = step && found.estimate !== null ? ` (${signed(100 * (found.estimate / step - 1))})` : "";
+  const still = range === (step === undefined ? "" : duration(step));
   const guess = found.estimate === null ? "no estimate" : `~${duration(found.estimate)}${change}`;
   const list = h("ul", { class: "assumptions" });
   for (const assumption of found.assumptions) list.append(h("li", {}, assumption));
   return h(
     "div",
     { class: "outcome" },
-    h("p", {}, h("strong", {}, found.label), `: ${guess}, between bounds of ${range} a ${per}`),
+    h("p", {}, h("strong", {}, found.label), still ? ": no change" : `: ${guess}, between bounds of ${range} a ${per}`),
     list,
   );
 }

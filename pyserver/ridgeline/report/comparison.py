@@ -27,7 +27,8 @@ def render(found: Comparison, console: Console) -> None:
         console.print(Text(f"Wall time is not compared: {reason}.", style="yellow"))
     for title, rows in (("Kernels", found.kernels), ("Lines", found.lines), ("Categories", found.categories)):
         changed = [row for row in rows if row.verdict != "same"]
-        _table(console, title, changed, len(rows) - len(changed))
+        if rows:
+            _table(console, title, changed, len(rows) - len(changed))
     for gone in found.resolved:
         console.print(Text(f"Measured again, gone: {gone}", style="green"))
 

@@ -116,7 +116,7 @@ class _Maker:
         source, totals = self.document.source, self.document.totals
         device = self.document.devices[0] if self.document.devices else None
         return {
-            "title": self.redact.path(source.path) if "/" in source.path else self.redact.text(source.path),
+            "title": self.redact.title(source.path),
             "kind": source.kind, "created": source.created, "torch": source.torch, "python": source.python,
             "revision": source.revision, "ranks": source.ranks,
             "argv": self.redact.argv(source.argv) if source.argv else None,
@@ -215,7 +215,7 @@ class _Maker:
             return [self._change(change) for change in changes]
 
         return {
-            "before": self.redact.path(found.before), "after": self.redact.path(found.after), "basis": found.basis,
+            "before": self.redact.title(found.before), "after": self.redact.title(found.after), "basis": found.basis,
             "step": self._change(found.step) if found.step is not None else None, "device": self._change(found.device),
             "kernels": rows(found.kernels), "lines": rows(found.lines), "categories": rows(found.categories),
             "refused": [self.redact.text(reason) for reason in found.refused],

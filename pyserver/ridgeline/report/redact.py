@@ -61,6 +61,11 @@ class Redactor:
                     return self.text(path[len(root.rstrip("/")) + 1 :], paths=False)
         return self.text("/".join(parts[-2:] if kind == "generated" and len(parts) > 2 else parts[-1:]), paths=False)
 
+    def title(self, path: str) -> str:
+        """A run or a trace by its last two names: ``trace.json.gz`` alone would say nothing."""
+        parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", "..")]
+        return self.text("/".join(parts[-2:]), paths=False)
+
     def text(self, text: str, *, paths: bool = True) -> str:
         """Free text, a kernel's name or a line of source."""
         for pattern, shown in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,9 +13,11 @@ from rich.text import Text
 
 from ridgeline import names, units
 from ridgeline.profile import Device, Finding, Kernel, Line, ProfileDocument
+from ridgeline.report.modules import side_by_side, wall_share
 from ridgeline.report.paths import Shortener
 
 MAX_KERNELS = 12
+MAX_MODULES = 4
 MAX_FILES = 4
 MAX_LINES = 12
 MIN_LINE_PCT = 0.5
@@ -125,15 +128,32 @@ class _View:
             return
         self._title("Categories")
         table = self._table()
-        for heading, justify in (("", "left"), (f"time/{self.per}", "right"), ("share", "right"), ("", "left")):
+        headings = (("", "left"), (f"time/{self.per}", "right"), ("share", "right"), ("of wall", "right"), ("", "left"))
+        for heading, justify in headings:
             table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich names its literals
         for row in rows:
+            of_wall = wall_share(self.document, row.time_us)
             table.add_row(
                 row.category.replace("_", " "),
                 units.duration(row.time_us / self.steps),
                 units.percent(row.share_pct),
+                units.percent(of_wall) if of_wall is not None else "",
                 self._bar(row.share_pct, 20),
             )
+        self.console.print(table)
+        self.modules()
+
+    def modules(self) -> None:
+        """Forward and backward module of a step beside each other."""
+        modules, rows = side_by_side(self.document)
+        if not 2 <= len(modules) <= MAX_MODULES or not rows:
+            return
+        self._title("Generated modules")
+        table = self._table()
+        for heading, justify in (("", "left"), *((f"{m.kind} {Path(m.file).stem[:8]}", "right") for m in modules)):
+            table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich names its literals
+        for row in rows:
+            table.add_row(row.category.replace("_", " "), *(units.duration(us) if us else "" for us in row.by_module))
         self.console.print(table)
 
     def kernels(self) -> None:
