@@ -1,0 +1,101 @@
+"""What may be said of raw times: resolution, cache, windows, hooks. Numbers UP-nn are CASES.md's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ridgeline.bench import document, measure, plan, verdict
+from ridgeline.bench.measure import Overhead, rank, shown_us, timing, window
+
+
+def test_a_time_of_zero_is_below_the_timers_resolution() -> None:
+    """UP-73."""
+    measured = timing([0.0, 0.0, 0.0], cache="warm", clock="cuda events", moved_bytes=4096)
+    assert measured.median_us is None
+    assert measured.gb_per_s is None
+    assert measured.note == "below timer resolution"
+    json.dumps(measured.note, allow_nan=False)
+
+
+def test_a_time_of_a_few_ticks_says_how_right_it_can_be() -> None:
+    measured = timing([2e-6] * 8, cache="cold", clock="cuda events", tick_s=5e-7, moved_bytes=4096)
+    assert measured.median_us == pytest.approx(2.0)
+    assert measured.note == "near the timer's resolution: right within 25 % at best".replace(" %", "%")
+
+
+def test_a_short_kernel_keeps_its_digits() -> None:
+    """UP-74: 1.42 us +- 3 %, not 0.001 ms."""
+    calls = 2000
+    seconds = [1.42e-6 * calls * factor for factor in (0.97, 0.985, 1.0, 1.015, 1.03)]
+    measured = timing(seconds, cache="warm", clock="perf_counter", calls=calls, tick_s=5e-8, moved_bytes=4096)
+    assert measured.median_us == pytest.approx(1.42)
+    assert measured.spread == pytest.approx(0.03)
+    assert measured.gb_per_s == pytest.approx(4096 / 1.42e-6 / 1e9)
+    assert measured.note is None
+    assert shown_us(1.42) == "1.42 µs"
+
+
+@pytest.mark.parametrize(
+    ("us", "text"), [(0.0812, "81.2 ns"), (0.9996, "1000 ns"), (54.7, "54.7 µs"), (2473.0, "2.47 ms"), (3e6, "3 s")]
+)
+def test_times_are_shown_with_three_digits(us: float, text: str) -> None:
+    assert shown_us(us) == text
+
+
+def test_cold_and_warm_are_ranked_apart() -> None:
+    """UP-76: the cold order is the true one; the warm times are a tie."""
+    cold = rank({"1": 90.9, "2": 54.7, "3": 64.5}, "cold")
+    assert cold.order[0] == "2"
+    assert cold.tied == ["2"]
+    assert cold.slower["1"] == pytest.approx(1.66, abs=0.005)
+    assert cold.sentence == "cold cache: 2 is fastest"
+    warm = rank({"1": 50.7, "2": 51.7, "3": 51.1}, "warm")
+    assert warm.sentence == "warm cache: tie"
+    rate = timing([54.7e-6] * 4, cache="cold", clock="cuda events", moved_bytes=2 * 4096 * 4096 * 4).gb_per_s
+    assert rate == pytest.approx(2454, rel=0.001)
+
+
+@pytest.mark.parametrize("gap", [0.0, 40.0, 130.0])
+def test_gaps_of_the_host_are_not_the_kernels_time(gap: float) -> None:
+    """UP-77: three kernels of 50 us."""
+    starts = [0.0, 50 + gap, 100 + 2 * gap]
+    seen = window([(start, start + 50) for start in starts], wall_us=150 + 2 * gap)
+    assert seen.kernels_us == pytest.approx(150)
+    assert seen.wall_us == pytest.approx(150 + 2 * gap)
+    assert seen.gaps_us == pytest.approx(2 * gap)
+
+
+def test_overlapping_kernels_count_once() -> None:
+    assert window([(0, 50), (25, 75)], 80).kernels_us == 75
+
+
+def test_pythons_work_before_a_launch_is_not_the_kernels() -> None:
+    """UP-79: 44 ms of searching names before a kernel of 0.45 ms."""
+    seen = Overhead(kernel_us=450, host_us=44_000)
+    assert seen.kernel_us == 450
+    assert seen.sentence == "host overhead of measurement 44 ms: not part of the kernel's time"
+    assert Overhead(kernel_us=450, host_us=20).sentence is None
+
+
+def test_a_flush_in_a_hook_does_not_flip_the_order() -> None:
+    """UP-81: A 83.1 us, B 68.8 us and a hook of 30 us."""
+    rows = [{"name": "A", "kernel_us": 83.1, "hook_us": 0.0}, {"name": "B", "kernel_us": 68.8, "hook_us": 30.0}]
+    assert verdict.fastest(rows) == "B"
+    flop = 2 * 1152 * 1024 * 24576
+    assert measure.rate_tflops(flop, 68.8) == pytest.approx(843, abs=1)
+    assert measure.rate_tflops(flop, 83.1) == pytest.approx(698, abs=1)
+
+
+def test_the_document_is_strict_json_even_of_nothing_measured() -> None:
+    import bench_modules as modules
+
+    read = plan.read(modules.CPP + modules.GOOD, "/x/c.py")
+    taken = {"seconds": [0.0, 0.0], "calls": 1, "tick_s": 1e-7, "clock": "perf_counter"}
+    result = {"kernels": {"cpp_fused_sin_0": {"warm": taken, "problem": None}}}
+    written = document.build(read, result, verify=True)
+    (kernel,) = json.loads(json.dumps(written, allow_nan=False))["kernels"]
+    assert kernel["warm"]["median_us"] is None
+    assert kernel["cold"] is None
+    assert kernel["autotune"]["state"] == "not_applicable"

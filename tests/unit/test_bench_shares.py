@@ -1,0 +1,101 @@
+"""Shares of the wall: Inductor's own report recomputed its way, the guide's figures explained, ours from one run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ridgeline.bench import shares
+from ridgeline.profile import CallLine, GeneratedRef, Kernel, Module, ProfileDocument, Source, Totals
+from ridgeline.report.modules import side_by_side, wall_share
+
+_ROW = re.compile(r"^\s+== (?P<category>\w+) category kernels ==|^Total\s+(?P<total>[\d.]+)\s+(?P<pct>[\d.]+)%")
+_KERNEL = re.compile(r"^\S.*\s(?P<ms>[\d.e-]+)\s+\d+\s+[\d.]+%$")
+
+
+def harness_figures(text: str) -> tuple[dict[str, float], float]:
+    """Milliseconds a call by category, summed over the kernels' rows, and the wall (ms) that the report divides by."""
+    sums: dict[str, float] = {}
+    category = None
+    for row in text.splitlines():
+        if (match := _ROW.match(row)) is not None:
+            category = match["category"]
+        elif category is not None and (kernel := _KERNEL.match(row)) is not None:
+            sums[category] = sums.get(category, 0.0) + float(kernel["ms"])
+    wall = re.search(r"^Total wall time ([\d.]+) ms$", text, re.MULTILINE)
+    assert wall is not None
+    return sums, float(wall[1])
+
+
+def test_inductors_own_report_computed_its_way(corpus: Path) -> None:
+    (path,) = [p for p in (corpus / "mixnet_train").glob("harness_*.txt") if "Output for tabulate" in p.read_text()]
+    figures, wall = harness_figures(path.read_text())
+    assert wall == 16.194
+    report = shares.inductor_way(figures, wall)
+    assert report.shares_pct == {
+        "triton_pointwise": pytest.approx(28.89, abs=0.005),
+        "triton_reduction": pytest.approx(12.92, abs=0.005),
+        "triton_persistent_reduction": pytest.approx(1.55, abs=0.005),
+        "unknown": pytest.approx(47.03, abs=0.005),
+    }
+    assert report.busy_pct == pytest.approx(90.39, abs=0.01)
+    assert report.explanation is None
+
+
+def test_the_guides_figures_cannot_be_of_one_run() -> None:
+    guide = {"pointwise": 28.58, "reduction": 13.85, "persistent reduction": 3.89, "unknown": 56.57}
+    report = shares.explained(guide)
+    assert report.busy_pct == pytest.approx(102.89)
+    assert report.explanation is not None
+    assert report.explanation.startswith("the shares sum to 102.89 %: the wall time comes from another run")
+
+
+def test_the_same_figures_over_their_own_runs_wall_stay_below_the_whole() -> None:
+    """Device times of a run of 17 ms divided by the 16 ms of another: 102 %; by their own wall: 96 %."""
+    device = {"pointwise": 6_000.0, "unknown": 10_320.0}
+    wrong = shares.inductor_way({name: us / 1e3 for name, us in device.items()}, wall_ms=16.0)
+    assert wrong.explanation is not None
+    ours = shares.of_one_run(device, busy_us=16_320.0, wall_us=17_000.0)
+    assert sum(wall for _, wall in ours.values()) == pytest.approx(96.0)
+    assert sum(device_share for device_share, _ in ours.values()) == pytest.approx(100.0)
+
+
+def test_kernels_on_two_streams_do_not_make_more_than_the_wall() -> None:
+    ours = shares.of_one_run({"a": 900.0, "b": 600.0}, busy_us=900.0, wall_us=1000.0)
+    assert sum(wall for _, wall in ours.values()) == pytest.approx(90.0)
+
+
+def test_a_wall_of_zero_has_no_shares() -> None:
+    with pytest.raises(ValueError, match="no shares"):
+        shares.inductor_way({"a": 1.0}, 0.0)
+
+
+def kernel(identity: str, category: str, total: float, refs: list[GeneratedRef]) -> Kernel:
+    return Kernel(
+        id=identity, name=identity, symbol=identity, device=0, category=category, count=2, total_us=total, min_us=1,
+        q1_us=1, median_us=1, q3_us=1, max_us=1, share_pct=1, generated=refs,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def test_forward_and_backward_stand_beside_each_other() -> None:
+    forward, backward = "/g/cf.py", "/g/cb.py"
+    shared = [
+        GeneratedRef(file=forward, call_lines=[CallLine(line=9, time_us=30.0, count=1)]),
+        GeneratedRef(file=backward, call_lines=[CallLine(line=7, time_us=70.0, count=1)]),
+    ]
+    document = ProfileDocument(
+        source=Source(kind="run", path="/x/t.py", steps=2),
+        totals=Totals(wall_us=1000.0),
+        kernels=[kernel("k", "pointwise", 100.0, shared), kernel("m", "gemm", 200.0, [])],
+        modules=[
+            Module(file=backward, kind="backward", kernels=["k", "m"]),
+            Module(file=forward, kind="forward", kernels=["k"]),
+        ],
+    )
+    modules, rows = side_by_side(document)
+    assert [module.kind for module in modules] == ["forward", "backward"]
+    assert {row.category: row.by_module for row in rows} == {"gemm": [0.0, 100.0], "pointwise": [15.0, 35.0]}
+    assert wall_share(document, 100.0) == pytest.approx(10.0)
+    assert wall_share(ProfileDocument(source=Source(kind="trace", path="x")), 100.0) is None
