@@ -26,7 +26,9 @@ class Demand:
     shared_per_tensor: float = 0.0
     """Busy time of shared memory for one unit of busy time of the matrix units."""
     shared_clocks: float = 0.0
-    """Clocks, summed over multiprocessors and divided by four, that shared memory is busy without matrix units."""
+    """Clocks, summed over multiprocessors and divided by four, that shared memory is busy beside ``shared_per_tensor``."""
+    scattered: bool = False
+    """Whether that is lines looked up in the first-level cache, which is one unit with shared memory."""
     issued: float | None = None
     """Warp instructions of the whole launch."""
     special: float = 0.0

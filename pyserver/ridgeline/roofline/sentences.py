@@ -41,6 +41,8 @@ def memory(kernel: KernelInput, demand: Demand, usage: Usage, product: Product |
         bound = "at most " if demand.upper_bound else ""
         return f"memory bound: {bound}{moved} at {pct:.0f} % of DRAM's rate; only moving less helps: fuse with a neighbour, or a narrower type."
     dram = usage.memory.get("dram", 0.0)
+    if unit == "shared_memory" and demand.scattered:
+        return f"memory bound: the L1 cache {pct:.0f} % (DRAM {dram:.0f} %): neighbouring threads read addresses far apart; another layout or a tile through shared memory helps, fusing does not."
     if unit == "shared_memory":
         return f"memory bound: shared memory {pct:.0f} % (DRAM {dram:.0f} %), which feeds the arithmetic; another tile shape may help, fusing would not."
     return f"memory bound: the L2 cache {pct:.0f} %, DRAM {dram:.0f} %; writes or short rows bind, so layout helps, fusing does not."

@@ -55,8 +55,10 @@ def _is_constexpr(argument: ast.arg) -> bool:
 
 def literal(node: ast.expr | None) -> Any:
     """The value of a literal, with what is not one left out of dicts and lists; ``NOT_LITERAL`` if nothing is."""
-    if node is None:
+    if node is None or isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
         return NOT_LITERAL
+    if isinstance(node, ast.Constant):
+        return node.value
     if isinstance(node, ast.Dict):
         pairs = [(literal(k), literal(v)) for k, v in zip(node.keys, node.values)]
         return {k: v for k, v in pairs if k is not NOT_LITERAL and v is not NOT_LITERAL and _hashable(k)}

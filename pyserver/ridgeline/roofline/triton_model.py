@@ -84,23 +84,32 @@ def find(kernel: KernelInput) -> KernelSource | None:
     return None
 
 
+Values = tuple[tuple[str, Any], ...]
+"""Names and what they stand for."""
+
+
 @lru_cache(maxsize=4096)
 def _analyse(
-    text: str,
-    name: str,
-    constants: tuple[tuple[str, Any], ...],
-    scalars: tuple[tuple[str, Any], ...],
-    grid: tuple[int, ...],
-    warps: int,
+    text: str, name: str, constants: Values, scalars: Values, grid: tuple[int, ...], warps: int
 ) -> Analysis | None:
+    walked = _walk(text, name, constants, scalars, grid)
+    if walked is None:
+        return None
+    source, tally = walked
+    return Analysis(source, tally, warp_instructions(tally, warps), Layout(tally, warps * 32), warps)
+
+
+@lru_cache(maxsize=4096)
+def _walk(
+    text: str, name: str, constants: Values, scalars: Values, grid: tuple[int, ...]
+) -> tuple[KernelSource, Tally] | None:
     source = parse_kernel(text, name)
     if source is None:
         return None
     try:
-        tally = Walker(source, {**source.constants, **dict(constants)}, dict(scalars), grid).run()
+        return source, Walker(source, {**source.constants, **dict(constants)}, dict(scalars), grid).run()
     except RecursionError:
         return None
-    return Analysis(source, tally, warp_instructions(tally, warps), Layout(tally, warps * 32), warps)
 
 
 def configuration(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
@@ -275,6 +284,7 @@ def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None)
         heavy=warp.heavy * warps,
         double=warp.double * warps,
         shared_clocks=4 * warp.lines * warps,
+        scattered=not tally.dots,
         upper_bound=upper,
         lower_bound=bool(tally.unknown),
         top=top_operation(warp),
