@@ -30,7 +30,7 @@ unit: $(VENV)/.ready $(PAGE)
 web: $(PAGE)
 
 $(PAGE): $(WEB)
-	scripts/system.sh nodejs npm
+	command -v npm >/dev/null || scripts/system.sh nodejs npm
 	cd extension && npm ci --no-audit --no-fund --loglevel=error && node esbuild.mjs page
 
 # The VS Code client: linter, types, the packaged .vsix.
@@ -38,10 +38,11 @@ client: extension/ridgeline.vsix
 
 # The packaged extension in a real VS Code, driven through Chromium.
 editor: $(VENV)/.ready extension/ridgeline.vsix
+	$(PYTEST) -m editor tests/e2e/test_vsix.py
 	node tests/e2e/editor/run.mjs
 
 extension/ridgeline.vsix: $(VENV)/.ready $(EXTENSION) $(SERVER)
-	scripts/system.sh nodejs npm
+	command -v npm >/dev/null || scripts/system.sh nodejs npm
 	cd extension && npm ci --no-audit --no-fund --loglevel=error && npm run check && npm run package
 
 format: $(VENV)/.ready
