@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ridgeline import __version__
-from ridgeline.cli_common import FAILED, INTERRUPTED, CommandError, say
+from ridgeline.cli_common import FAILED, INTERRUPTED, CommandError, prepare_streams, say
 
 # Newer versions of typer carry click inside, older ones depend on it: its base class by way of one that both export.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -285,6 +285,7 @@ def lsp() -> None:
 
 def run() -> int:
     """Runs the command line of ``sys.argv``; the exit status."""
+    prepare_streams()
     try:
         result = app(standalone_mode=False)
     except CommandError as error:

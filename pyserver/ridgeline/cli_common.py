@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import math
 import os
 import shutil
 import sys
@@ -25,6 +28,49 @@ class CommandError(Exception):
         self.status = status
 
 
+_PLAIN = str.maketrans(
+    {
+        "µ": "u",
+        "·": "-",
+        "│": "|",
+        "…": "...",
+        "–": "-",
+        "—": "-",
+        "→": "->",
+        "±": "+-",
+        "×": "x",
+        "≤": "<=",
+        "≥": ">=",
+        "\xa0": " ",
+    }
+)
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    """What a stream cannot encode in letters that it can: ``us`` for ``µs``; ``?`` for what has none."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_PLAIN)
+    return text.encode("ascii", "replace").decode("ascii"), error.end
+
+
+def prepare_streams() -> None:
+    """Standard output and error take any text, whatever their encoding, and are there even where they were closed."""
+    codecs.register_error("ridgeline.plain", _plainly)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="ridgeline.plain")
+
+
+def check_seconds(option: str, value: float) -> None:
+    """Raises :class:`CommandError` for ``nan`` and ``inf``, which the ranges of options let pass."""
+    if not math.isfinite(value):
+        raise CommandError(f"{option} {value}: give a number of seconds")
+
+
 def say(message: str) -> None:
     """One line on standard error."""
     print(f"ridgeline: {message}", file=sys.stderr, flush=True)
@@ -44,10 +90,24 @@ def text_console(output: Path | None) -> Iterator[Console]:
     if output is None:
         # A pipe or a log has no width of its own; rich would take 80 columns and cut names short.
         wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-        yield Console(width=120 if wide else None)
+        with _to_stdout():
+            yield Console(width=120 if wide else None)
         return
     with opened(output) as stream:
         yield Console(file=stream, width=120, color_system=None, force_terminal=False)
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stdout = None  # What it still holds cannot be written at exit either.
+        raise CommandError(
+            f"cannot write the result: {error.strerror or error}; give --output a place", FAILED
+        ) from error
 
 
 @contextmanager
@@ -63,8 +123,9 @@ def opened(output: Path) -> Iterator[TextIO]:
 def write_json(data: bytes, output: Path | None) -> None:
     """Exactly one JSON document and a newline. Raises :class:`CommandError`."""
     if output is None:
-        sys.stdout.buffer.write(data + b"\n")
-        sys.stdout.buffer.flush()
+        with _to_stdout():
+            sys.stdout.buffer.write(data + b"\n")
+            sys.stdout.buffer.flush()
         return
     with opened(output) as stream:
         stream.write(data.decode() + "\n")

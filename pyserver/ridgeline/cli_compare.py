@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import re
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,11 @@ def load(what: str) -> dict[str, Any]:
 def _profile_bytes(path: Path) -> bytes | None:
     """The file as a profile, None where it is something else (a trace)."""
     from ridgeline import profile_io
+    from ridgeline.profile import ProfileDocument
 
     with path.open("rb") as stream:
-        head = stream.read(4096)
-    if b'"traceEvents"' in head or not head.lstrip().startswith(b'{"source"'):
+        first = re.match(rb'\s*\{\s*"(\w+)"', stream.read(4096))  # Other tools order and indent as they like.
+    if first is None or first[1].decode() not in {field.name for field in fields(ProfileDocument)}:
         return None
     return profile_io.to_json(profile_io.read(path))
 

@@ -10,7 +10,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from ridgeline.cli_common import CommandError, say
+from ridgeline.cli_common import CommandError, check_seconds, say
 from ridgeline.profile import Kernel, ProfileDocument
 
 
@@ -22,6 +22,7 @@ def run(what: str, *, kernel: str | None, browser: bool, announce: bool, idle_s:
     from ridgeline.perfetto.open import open_trace
     from ridgeline.trace.errors import TraceError
 
+    check_seconds("--idle", idle_s)
     trace, document = _find(what)
     chosen = _kernel(document, kernel) if kernel else None
 

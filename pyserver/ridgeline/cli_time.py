@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ridgeline.cli_common import FAILED, CommandError, check_format, environment, interpreter, text_console, write_json
+from ridgeline.cli_common import (
+    FAILED,
+    CommandError,
+    check_format,
+    check_seconds,
+    environment,
+    interpreter,
+    text_console,
+    write_json,
+)
 from ridgeline.runs import processes
 
 STABLE_IQR = 0.10
@@ -90,7 +99,10 @@ def run(
 ) -> None:
     """Raises :class:`CommandError`."""
     check_format(format)
+    check_seconds("--min-run-time", min_run_time)
     request = {"statement": statement, "setup": setup, "threads": threads, "min_run_time": min_run_time}
+    # Standard output carries the result alone: what the statement prints goes elsewhere.
+    request["output"] = "stderr" if format == "json" and output is None else "stdout"
     result = measure(request, interpreter(python), cwd=str(cwd or Path.cwd()), env={**os.environ, **environment(env)})
     measured = timing(request, result)
     if format == "json":

@@ -13,13 +13,30 @@ from ridgeline.profile import SCHEMA, ProfileDocument
 from ridgeline.sidecar import Sidecar
 
 
+class _Version(msgspec.Struct):
+    schema: int = SCHEMA
+
+
 class UnreadableError(Exception):
     """An input that cannot be used; the message is one line: what, where, what to do."""
 
 
 def to_json(document: ProfileDocument) -> bytes:
-    """Strict JSON: a float that is not finite becomes ``null`` (msgspec's rule)."""
-    return msgspec.json.encode(document)
+    """Strict JSON: a float that is not finite becomes ``null`` (msgspec's rule), a byte of a path that is no UTF-8 ``?``."""
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_without_surrogates(msgspec.to_builtins(document)))
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_surrogates(inner) for inner in value]
+    return value
 
 
 def from_json(data: bytes, *, where: str = "profile") -> ProfileDocument:
@@ -28,14 +45,13 @@ def from_json(data: bytes, *, where: str = "profile") -> ProfileDocument:
     Raises :class:`UnreadableError` where the data is not a profile of a schema that this version knows.
     """
     try:
-        document = msgspec.json.decode(data, type=ProfileDocument)
-    except msgspec.MsgspecError as error:
+        # First and by itself: a newer document need not have the fields of this version.
+        schema = msgspec.json.decode(data, type=_Version).schema
+        if schema <= SCHEMA:
+            return msgspec.json.decode(data, type=ProfileDocument)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UnreadableError(f"{where} is not a Ridgeline profile ({error}); profile or analyze again") from error
-    if document.schema > SCHEMA:
-        raise UnreadableError(
-            f"{where} has profile schema {document.schema}, this version reads up to {SCHEMA}; update Ridgeline"
-        )
-    return document
+    raise UnreadableError(f"{where} has profile schema {schema}, this version reads up to {SCHEMA}; update Ridgeline")
 
 
 def read(path: Path) -> ProfileDocument:
@@ -80,5 +96,5 @@ def read_sidecar(path: Path) -> Sidecar:
         return msgspec.json.decode(path.read_bytes(), type=Sidecar)
     except OSError as error:
         raise UnreadableError(f"cannot read {path}: {error.strerror}; is the run folder complete?") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UnreadableError(f"{path} is damaged ({error}); profile again") from error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +46,10 @@ def test_help_and_bad_usage_do_not_load_the_analysis() -> None:
         (["analyze", "x.json", "--source-root", "here"], "OLD=NEW"),
         (["analyze", "/no/such/trace.json"], "/no/such/trace.json"),
         (["analyze", "x.json", "--format", "yaml"], "text or json"),
+        (["profile", "--after", "nan", __file__], "--after"),
+        (["profile", "--after", "inf", __file__], "--after"),
+        (["time", "1", "--min-run-time", "nan"], "--min-run-time"),
+        (["open", "x.json", "--idle", "inf"], "--idle"),
     ],
 )
 def test_bad_usage_is_one_line_and_status_two(arguments: list[str], words: str) -> None:
@@ -72,3 +79,60 @@ def test_what_is_no_trace_is_said_in_one_line(tmp_path: Path, content: bytes) ->
     assert done.returncode == 2, done.stderr
     assert str(path) in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.json"
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 5, "args": {"device": 0}}
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    return path
+
+
+def ridgeline(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    options.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run(
+        [sys.executable, "-m", "ridgeline.cli", *map(str, arguments)], stderr=subprocess.PIPE, check=False, **options
+    )
+
+
+def test_a_terminal_without_unicode_gets_letters_that_it_has(trace: Path) -> None:
+    done = ridgeline("analyze", trace, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert b"5.00 us" in done.stdout
+    assert b"?" not in done.stdout
+
+
+def test_a_name_that_is_no_utf8_is_shown_all_the_same(trace: Path) -> None:
+    odd = trace.with_name(os.fsdecode(b"tr\xe4ce.json"))
+    trace.rename(odd)
+    for form in ("text", "json"):
+        done = ridgeline("analyze", odd, "--format", form, env=os.environ | {"PYTHONIOENCODING": "utf-8"})
+        assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kernels"][0]["total_us"] == 5
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_result_that_cannot_be_written_is_one_line(trace: Path, form: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = ridgeline("analyze", trace, "--format", form, stdout=full)
+    assert done.returncode == 125
+    assert done.stderr.count(b"\n") == 1, done.stderr
+    assert b"No space left" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_closed_streams_are_no_failure(trace: Path, form: str) -> None:
+    command = f'exec "{sys.executable}" -m ridgeline.cli analyze "{trace}" --format {form} >&- 2>&-'
+    assert subprocess.run(["sh", "-c", command], check=False).returncode == 0
+
+
+def test_a_saved_profile_that_another_tool_wrote_anew_is_one(trace: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "saved.json"
+    document = json.loads(ridgeline("analyze", trace, "--format", "json").stdout)
+    saved.write_text(json.dumps(document, indent=2, sort_keys=True))
+    done = ridgeline("compare", saved, trace)
+    assert done.returncode == 0, done.stderr
+    assert b"No change" in done.stdout
+    assert b"\nLines" not in done.stdout  # there are none

@@ -63,6 +63,8 @@ def test_fields_of_a_newer_writer_are_ignored_a_newer_schema_is_refused() -> Non
     decoded["schema"] = 2
     with pytest.raises(UnreadableError, match="schema 2"):
         profile_io.from_json(json.dumps(decoded).encode())
+    with pytest.raises(UnreadableError, match=r"schema 2.*update Ridgeline"):
+        profile_io.from_json(b'{"schema": 2, "source": "renamed", "kernels": {}}')
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"kernels": []}', b"\xff\xfe"])

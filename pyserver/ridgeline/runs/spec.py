@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -85,7 +86,7 @@ class RunSpec:
             ("--warmup", self.warmup, 0),
             ("--after", self.after, 0),
         ):
-            if value is not None and value < least:
+            if value is not None and not least <= value < math.inf:  # nan is neither
                 raise SpecError(f"{name} must be at least {least}, not {value}")
 
     def options(self) -> dict[str, Any]:

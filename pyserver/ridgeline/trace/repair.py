@@ -94,7 +94,8 @@ def _replaced(
     pattern: re.Pattern[bytes], text: bytes, instead: Callable[[re.Match[bytes]], bytes | None]
 ) -> tuple[bytes, int]:
     """``pattern.sub`` where most matches stay as they are (None): those cost no memory. Returns how many did not."""
-    parts, end = [], 0
+    parts: list[bytes] = []
+    end = 0
     for match in pattern.finditer(text):
         new = instead(match)
         if new is not None:
