@@ -162,12 +162,18 @@ class Session:
         return as_json(await self.client.protocol.send_request_async(method, params))
 
     async def actions(
-        self, uri: str, line: int, *, only: list[str] | None = None, diagnostics: list[types.Diagnostic] | None = None
+        self,
+        uri: str,
+        line: int,
+        *,
+        only: list[str] | None = None,
+        diagnostics: list[types.Diagnostic] | None = None,
+        where: types.Range | None = None,
     ) -> list[dict[str, Any]]:
         """Code actions as JSON: lsprotocol reads one that has a command as the command alone."""
         at = types.Position(line, 4)
         context = types.CodeActionContext(diagnostics=diagnostics or [], only=only)  # type: ignore[arg-type]
-        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), types.Range(at, at), context)
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), where or types.Range(at, at), context)
         identity = f"actions-{uri}-{line}-{len(self.told)}-{id(params)}"
         answer = self.client.protocol.send_request(types.TEXT_DOCUMENT_CODE_ACTION, params, msg_id=identity)
         self.client.protocol._result_types[identity] = None

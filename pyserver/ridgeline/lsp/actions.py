@@ -8,8 +8,10 @@ from lsprotocol import types
 
 from ridgeline.lsp import mending, protocol
 from ridgeline.lsp.diagnostics import SOURCE, page_of
+from ridgeline.lsp.documents import Document
 from ridgeline.lsp.lenses import command_for, title
 from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.timing import statement_of
 from ridgeline.lsp.views import Row, View
 
 PROFILE_KIND = "source.ridgeline"
@@ -39,6 +41,9 @@ def actions(server: RidgelineServer, params: types.CodeActionParams) -> list[typ
             found.append(_action("Open the trace in Perfetto", PROFILE_KIND, trace, {"run": view.run.id}))
         found.append(_action("Clear the profile of this file", PROFILE_KIND, protocol.COMMAND_CLEAR, {"uri": uri}))
     if server.trusted and document.language == "python":
+        if _timeable(document, params):
+            argument = {"uri": uri, "range": _plain_range(params.range)}
+            found.append(_action("Time this expression", PROFILE_KIND, protocol.COMMAND_TIME, argument))
         profile = (
             protocol.CLIENT_PROFILE if protocol.CLIENT_PROFILE in server.wishes.commands else protocol.COMMAND_PROFILE
         )
@@ -46,6 +51,17 @@ def actions(server: RidgelineServer, params: types.CodeActionParams) -> list[typ
         found.append(_action(words, PROFILE_KIND, profile, {"uri": uri}))
     wanted = params.context.only
     return [action for action in found if not wanted or any(_within(action.kind or "", kind) for kind in wanted)]
+
+
+def _timeable(document: Document, params: types.CodeActionParams) -> bool:
+    return params.range.start != params.range.end and statement_of(document, params.range) is not None
+
+
+def _plain_range(where: types.Range) -> protocol.Json:
+    return {
+        "start": {"line": where.start.line, "character": where.start.character},
+        "end": {"line": where.end.line, "character": where.end.character},
+    }
 
 
 def _of_row(server: RidgelineServer, view: View, row: Row) -> list[types.CodeAction]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from pathlib import Path
 from typing import Any
+
+from lsprotocol import types
 
 from ridgeline.lsp import protocol
 from ridgeline.lsp.commands import one_object
@@ -28,11 +31,21 @@ async def bench(server: RidgelineServer, params: Json, *, verify: bool) -> Json:
         python = str(interpreter(params, server.settings, where))
         autotune = ["--autotune", "verify"] if verify else []
         tool = Tool(cli_command(server, params, "bench", str(file), "--format", "json", "--python", python, *autotune))
-        await tool.start()
+        return await run_tool(server, tool, title=f"Measuring {file.name}", failed="bench-failed")
     except RequestError as error:
-        return _answer("failed", str(error), 0.0, error.code, error.hint)
+        return answer("failed", str(error), 0.0, error.code, error.hint)
+
+
+async def run_tool(server: RidgelineServer, tool: Tool, *, title: str, failed: str) -> Json:
+    """Starts a tool as the one thing that runs, with progress where the client shows it; ``result`` is the JSON it prints.
+
+    Raises :class:`RequestError` when it cannot be started. ``failed``: the code of the cause when it ends badly.
+    """
     server.runner = tool
+    token = None
     try:
+        await tool.start()
+        token = await _begin(server, title)
         output = await tool.output()
         status = await tool.finish()
     except asyncio.CancelledError:
@@ -41,13 +54,24 @@ async def bench(server: RidgelineServer, params: Json, *, verify: bool) -> Json:
         raise
     finally:
         server.runner = None
+        if token is not None:
+            server.work_done_progress.end(token, types.WorkDoneProgressEnd())
     if tool.cancelled:
-        return _answer("cancelled", "cancelled", tool.elapsed)
+        return answer("cancelled", "cancelled", tool.elapsed)
     lines = [line for line in tool.said.splitlines() if line.strip()]
     if status != 0:
-        message = lines[-1] if lines else f"the benchmark ended with status {status}"
-        return {**_answer("failed", message, tool.elapsed, "bench-failed"), "exitStatus": status}
-    return {**_answer("done", "measured", tool.elapsed), "exitStatus": 0, "result": json.loads(output)}
+        message = lines[-1] if lines else f"it ended with status {status} and said nothing"
+        return {**answer("failed", message, tool.elapsed, failed), "exitStatus": status}
+    return {**answer("done", "measured", tool.elapsed), "exitStatus": 0, "result": json.loads(output)}
+
+
+async def _begin(server: RidgelineServer, title: str) -> str | None:
+    if not server.can.work_done:
+        return None
+    token = str(uuid.uuid4())
+    await server.work_done_progress.create_async(token)
+    server.work_done_progress.begin(token, types.WorkDoneProgressBegin(title=title, cancellable=False))
+    return token
 
 
 def _file(server: RidgelineServer, params: Json) -> Path:
@@ -66,7 +90,7 @@ def _file(server: RidgelineServer, params: Json) -> Path:
     return Path(path)
 
 
-def _answer(
+def answer(
     state: protocol.State, message: str, seconds: float, code: str | None = None, hint: str | None = None
 ) -> Json:
     cause: Json | None = {"code": code, "message": message, "hint": hint, "actions": []} if code else None

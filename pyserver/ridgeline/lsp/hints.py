@@ -1,4 +1,5 @@
-"""Inlay hints at the ends of lines, for the lines a client shows: the time of a row, and what autotuning may gain.
+"""Inlay hints at the ends of lines, for the lines a client shows: the time of a row, what autotuning may gain, and the
+times of expressions that were measured by themselves.
 
 Labels stay within 24 characters, since editors cut long ones; the sentence is in the tooltip.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from ridgeline.lsp import wording
+from ridgeline.lsp import timing, wording
 from ridgeline.lsp.lenses import title
 from ridgeline.lsp.server import RidgelineServer
 from ridgeline.lsp.views import Row, View
@@ -33,10 +34,13 @@ def label(view: View, row: Row) -> str:
 
 
 def hints(server: RidgelineServer, uri: str, wanted: types.Range) -> list[types.InlayHint]:
-    view = server.view(uri)
-    if view is None or not server.settings.annotations.hints:
+    document = server.documents.get(uri)
+    if document is None or not server.settings.annotations.hints:
         return []
-    document = view.document
+    timed = timing.hints(server, document, wanted)
+    view = server.view(uri)
+    if view is None:
+        return timed
     rows = [
         row
         for row in view.rows_between(wanted.start.line, wanted.end.line)
@@ -47,7 +51,7 @@ def hints(server: RidgelineServer, uri: str, wanted: types.Range) -> list[types.
         at = document.line_range(row.line).end
         tooltip = wording.joined(title(view, row), wording.tuned_words(row.data.get("autotune")))
         found.append(types.InlayHint(position=at, label=label(view, row), padding_left=True, tooltip=tooltip))
-    return found
+    return found + timed
 
 
 def register(server: RidgelineServer) -> None:

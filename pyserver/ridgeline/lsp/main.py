@@ -29,6 +29,7 @@ def create_server() -> RidgelineServer:
         lifecycle,
         navigation,
         symbols,
+        timing,
         tracing,
         tree,
     )
@@ -37,6 +38,7 @@ def create_server() -> RidgelineServer:
     server = RidgelineServer()
     for feature in (
         benching,
+        timing,
         comparing,
         tracing,
         lifecycle,

@@ -23,6 +23,7 @@ from ridgeline.lsp.store import Library, ShownRun
 from ridgeline.lsp.views import View, build_view
 
 if TYPE_CHECKING:
+    from ridgeline.lsp.timing import Timed
     from ridgeline.lsp.tools import Tool
 
 logger = logging.getLogger(__name__)
@@ -154,6 +155,8 @@ class RidgelineServer(LanguageServer):
         """Children that serve traces."""
         self.deltas: dict[str, dict[str, protocol.Json]] = {}
         """By run id: changes since the run before, by ``file:line``."""
+        self.timed: dict[str, list[Timed]] = {}
+        """Measured expressions of open documents, by URI."""
         self.announced: set[str] = set()
         """Runs whose appearance clients were told of, so that the watch does not tell them again."""
         self.listeners: list[Listener] = []
@@ -183,6 +186,8 @@ class RidgelineServer(LanguageServer):
         changed = False
         for change in params.content_changes:
             edit = document.apply(change)
+            if document.uri in self.timed:
+                self.timed[document.uri] = [timed for timed in self.timed[document.uri] if timed.follow(edit)]
             if view is not None:
                 changed |= view.apply(edit)
         document.version = params.text_document.version
@@ -192,6 +197,7 @@ class RidgelineServer(LanguageServer):
     def closed(self, uri: str) -> None:
         self.documents.pop(uri, None)
         self._views.pop(uri, None)
+        self.timed.pop(uri, None)
         self._late_uris.discard(uri)
 
     def _settle(self, uri: str) -> None:

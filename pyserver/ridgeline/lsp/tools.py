@@ -36,6 +36,8 @@ class Tool:
     """One child in a session of its own; it ends with us, for it reads the end of its standard input."""
 
     command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    """Laid over what it inherits."""
     cancelled: bool = False
     said: str = ""
     """The end of its standard error, once it is over."""
@@ -55,7 +57,7 @@ class Tool:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=inherited_environment(),
+                env={**inherited_environment(), **self.environment},
                 start_new_session=True,
                 limit=LINE_LIMIT,
             )

@@ -15,6 +15,8 @@ def main() -> int:
     sys.path[0] = os.getcwd()  # As ``python -c`` does; our own folder is no place for the user's imports.
     with open(request_path, encoding="utf-8") as source:
         request = json.load(source)
+    if request.get("output") == "stderr":
+        os.dup2(2, 1)
     result = _measure(request)
     with open(result_path, "w", encoding="utf-8") as out:
         json.dump(result, out)
