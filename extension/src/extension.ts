@@ -11,6 +11,7 @@ import {
   NEED_PYTHON,
   type Output,
   type ProfileChanged,
+  type ProfileResult,
   type Progress,
   type Tree,
   type TreeItem,
@@ -80,6 +81,26 @@ export function activate(context: vscode.ExtensionContext): void {
     const params = editor && (await chooseTarget(editor.document, editor.selection.active.line));
     if (params) await profiler.profile(vscode.Uri.parse(params.uri as string), params);
   };
+  /** The server says what came of it; here only what the names mean that exist while the program runs alone is asked. */
+  const timeExpression = async (given?: unknown): Promise<void> => {
+    const editor = vscode.window.activeTextEditor;
+    const client = await ours.start();
+    if (!editor) return;
+    const setup = typeof given === "string" ? given : undefined;
+    const range = client.code2ProtocolConverter.asRange(editor.selection);
+    const wanted = { uri: editor.document.uri.toString(), range, setup };
+    const found = await vscode.commands.executeCommand<ProfileResult>("ridgeline.server.timeExpression", wanted);
+    if (found?.cause?.code !== "name-missing") return;
+    const prompt = `${found.cause.message}: what should run once before?`;
+    const options = {
+      title: "Time This Expression",
+      prompt,
+      value: setup ?? "",
+      placeHolder: "x = torch.randn(8, 512)",
+    };
+    const answer = await vscode.window.showInputBox(options);
+    if (answer) await timeExpression(answer);
+  };
   const restart = async () => {
     interpreters.refresh();
     await ours.restart();
@@ -88,6 +109,7 @@ export function activate(context: vscode.ExtensionContext): void {
     profileFile,
     profileWith,
     restart,
+    timeExpression,
     cancel: () => profiler.cancel(),
     goToLocations: navigation.goToLocations.bind(navigation),
     openKernel: (node?: TreeItem) => navigation.openKernel(node),

@@ -132,7 +132,9 @@ export const CLIENT_COMMANDS = [
 ].map((name) => `ridgeline.${name}`);
 
 /** Commands of the server that run code of the program or of the analysis, and so need to be told the interpreters. */
-export const NEED_PYTHON = ["openTrace", "benchmark", "verifyAutotune"].map((name) => `ridgeline.server.${name}`);
+export const NEED_PYTHON = ["openTrace", "benchmark", "verifyAutotune", "timeExpression"].map(
+  (name) => `ridgeline.server.${name}`,
+);
 
 /** Commands of the server that may stand behind links in hovers. */
 export const SERVER_COMMANDS = [
