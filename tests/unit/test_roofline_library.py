@@ -185,3 +185,32 @@ def test_older_instructions_reach_the_peak_of_the_device_that_they_were_made_for
     assert found.bound == "compute"
     assert found.compute_pct is not None
     assert 80 < found.compute_pct <= 100
+
+
+def test_groups_that_are_launched_one_by_one_share_the_work() -> None:
+    symbol = "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_256x64_32x4_nhwc_align8>"
+    concrete = ["", "", "[1, 1]", "[1, 1]", "[1, 1]", "4", "False", "False", "True"]
+    kernel = op(
+        "aten::cudnn_convolution", [[96, 192, 24, 24], [192, 48, 3, 3]], ["c10::BFloat16"] * 2, 17.1, symbol, concrete_inputs=concrete,
+        grid=(216, 1, 1), block=(128, 1, 1),
+    )  # fmt: skip
+    work = conv.convolution(kernel)
+    assert work is not None
+    assert work.groups == 4
+    demand = conv.demand(kernel, work)
+    assert demand.flops == work.flops / 4
+    assert demand.write == work.output_bytes / 4
+
+
+def test_helpers_of_a_split_convolution_do_not_multiply() -> None:
+    symbol = "void cutlass__5x_cudnn::Kernel<cutlass__5x_cudnn::reduction::kernel::ReduceSplitK<Shape>>"
+    dims = [[64, 768, 14, 14], [64, 3, 224, 224], [768, 3, 16, 16]]
+    kernel = op(
+        "aten::convolution_backward", dims, ["c10::BFloat16"] * 3, 5.1, symbol, grid=(288, 1, 1), block=(128, 1, 1)
+    )
+    work = conv.convolution(kernel)
+    assert work is not None
+    demand = conv.demand(kernel, work)
+    assert demand.tensor_flops is None
+    assert demand.write == 768 * 3 * 16 * 16 * 2
+    assert demand.read == 2 * 768 * 3 * 16 * 16 * 4

@@ -15,11 +15,14 @@ from ridgeline.roofline.gemm import (
     OLD_RATE,
     SIMT_ISSUE,
     SIMT_SHARED,
+    SPLIT_REDUCE_ISSUE,
     feed,
     is_simt,
+    programs,
     shared_per_tensor,
     tile_of,
     up,
+    warps,
 )
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
@@ -40,7 +43,10 @@ LAYOUT = (
     "transpose",
     "convertTensor".lower(),
     "pad",
+    "slicec",
 )
+PREPARATION = ("init_device_workspace",)
+SPLIT_REDUCTION = ("reducesplitk", "splitkreduce")
 LAYOUT_TILE, LAYOUT_ISSUE = 1024, 28.0
 """Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
 CACHE_LINE = 128
@@ -140,6 +146,14 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     sizes = (work.input.bytes, work.weight.bytes, work.output_bytes)
     if any(mark in symbol for mark in LAYOUT):
         return layout_change(kernel, sizes)
+    if any(mark in symbol for mark in PREPARATION):
+        issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
+        return Demand(read=0.0, write=0.0, flops=0.0, issued=issued, guessed=True)
+    if any(mark in symbol for mark in SPLIT_REDUCTION):  # at least two parts in fp32 are added
+        made = float(sizes[1] if base_name(kernel) in BACKWARD else sizes[2])
+        elements = made / work.input.itemsize
+        issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
+        return Demand(read=8.0 * elements, write=made, flops=elements, issued=issued, guessed=True)
     if base_name(kernel) in BACKWARD:
         weight_gradient = "wgrad" in symbol or "weight" in symbol
         read = float(sizes[2] + (sizes[0] if weight_gradient else sizes[1]))
@@ -184,9 +198,12 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
     positions, filters, depth = tile
     size = work.input.itemsize
     channels = work.weight.shape[1]
-    blocks = -(-work.input.shape[0] * math.prod(work.output_shape[2:]) // positions) * -(
-        -work.weight.shape[0] // filters
-    )
+    planned = -(-work.input.shape[0] * math.prod(work.output_shape[2:]) // positions)
+    planned *= work.groups * -(-work.weight.shape[0] // work.groups // filters)
+    blocks = programs(kernel) if kernel.grid else planned
+    if work.groups > 1 and blocks * work.groups <= planned:  # a kernel for each group
+        for name in ("read", "write", "fetched", "flops"):
+            setattr(result, name, getattr(result, name) / work.groups)
     steps = math.prod(work.weight.shape[2:]) * -(-channels // depth)
     result.tensor_flops = 2.0 * blocks * positions * filters * depth * steps
     row = min(depth, channels) * size
