@@ -19,6 +19,16 @@ def ignored(text: str, code: str) -> bool:
     return codes is None or code in (part.strip() for part in codes.split(","))
 
 
+def unmarked(text: str) -> str:
+    """The line's text without the comment: a line that got one since it was measured is still the line that was measured."""
+    return _MARK.sub("", text).rstrip() if is_marked(text) else text
+
+
+def is_marked(text: str) -> bool:
+    """Whether there is such a comment, for any code."""
+    return "ridgeline" in text and _MARK.search(text) is not None
+
+
 def with_ignored(text: str, code: str) -> str:
     """The line's text with the comment for ``code``: a code more in one that is there, else at the end of the line."""
     mark = _MARK.search(text)

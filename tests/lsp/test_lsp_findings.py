@@ -86,6 +86,9 @@ async def test_a_comment_silences_a_finding_as_soon_as_it_is_typed(session: Sess
     end = len("    return loss.item()")
     session.edit(uri, 2, (line, end, line, end, "  # ridgeline: ignore[hidden-sync]"))
     await session.until(lambda: [d.code for d in session.client.diagnostics[uri]] == ["float64"], what="one is left")
+    assert "edited since" not in session.client.diagnostics[uri][0].message, (
+        "what was measured is still what stands there"
+    )
     session.edit(uri, 3, (line, end, line, end + len("  # ridgeline: ignore[hidden-sync]"), ""))
     await session.until(lambda: len(session.client.diagnostics[uri]) == 2, what="both are back")
 

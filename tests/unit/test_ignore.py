@@ -6,7 +6,7 @@ import pytest
 
 from builders import TraceBuilder
 from ridgeline.findings import find
-from ridgeline.ignore import ignored, with_ignored
+from ridgeline.ignore import ignored, unmarked, with_ignored
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,12 @@ def test_marks(text: str, expected: bool) -> None:
 def test_a_mark_is_added(before: str, after: str) -> None:
     assert with_ignored(before, "hidden-sync") == after
     assert ignored(after, "hidden-sync")
+
+
+def test_a_line_without_its_mark_is_what_was_measured() -> None:
+    assert unmarked("    x = loss.item()  # ridgeline: ignore[hidden-sync]") == "    x = loss.item()"
+    assert unmarked("x = 1  # why  #ridgeline:ignore") == "x = 1  # why"
+    assert unmarked("ridgeline.profile(x)  ") == "ridgeline.profile(x)  "
 
 
 def _loop() -> TraceBuilder:

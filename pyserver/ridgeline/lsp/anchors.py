@@ -2,7 +2,7 @@
 
 An anchor is a profiled statement: the lines ``start`` to ``end`` of the text as it was profiled. It is
 
-- fresh: its lines read as they did (indentation aside), wherever they stand now;
+- fresh: its lines read as they did (indentation and ``# ridgeline: ignore`` aside), wherever they stand now;
 - stale: it was edited, but it is known which line it became;
 - lost: deleted, or rewritten beyond recognition. A wrong line is worse than no line, so a lost anchor is not shown. It is
   kept, and :meth:`Anchors.rebuild` finds it again when its text comes back (an undo, a checkout).
@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
+from ridgeline.ignore import unmarked
 from ridgeline.lsp.diff import match_lines
 from ridgeline.lsp.documents import Edit
 
@@ -81,7 +82,7 @@ class Anchors:
             (first, max(first, min(last, len(profiled) - 1))) for first, last in spans if 0 <= first < len(profiled)
         ]
         self.index = {first: i for i, (first, _) in enumerate(self.spans)}
-        self._text = [[line.strip() for line in profiled[first : last + 1]] for first, last in self.spans]
+        self._text = [[unmarked(line).strip() for line in profiled[first : last + 1]] for first, last in self.spans]
         self.longest = max((last - first for first, last in self.spans), default=0)
         self._reset()
 
@@ -169,7 +170,7 @@ class Anchors:
         """Compares a statement with what was profiled; returns whether its state changed."""
         text = self._text[i]
         start = self.at[i]
-        stale = [line.strip() for line in current[start : start + len(text)]] != text
+        stale = [unmarked(line).strip() for line in current[start : start + len(text)]] != text
         changed = stale != self.stale[i]
         self.stale[i] = stale
         return changed

@@ -16,6 +16,7 @@ from pygls.protocol import JsonRPCNotification, JsonRPCRequestMessage, LanguageS
 from pygls.uris import to_fs_path
 
 from ridgeline import __version__
+from ridgeline.ignore import is_marked
 from ridgeline.lsp import protocol, settings
 from ridgeline.lsp.documents import Document, split_lines
 from ridgeline.lsp.places import Places
@@ -189,7 +190,7 @@ class RidgelineServer(LanguageServer):
             if document.uri in self.timed:
                 self.timed[document.uri] = [timed for timed in self.timed[document.uri] if timed.follow(edit)]
             if view is not None:
-                changed |= view.apply(edit)
+                changed |= view.apply(edit) or any(is_marked(line) for line in (*edit.old, *edit.new))
         document.version = params.text_document.version
         if view is not None and (changed or view.anchors.edited):
             self._settle(document.uri)
