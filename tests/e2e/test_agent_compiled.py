@@ -14,6 +14,7 @@ from agent_bench import AgentRun, Runner
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.slow,
+    pytest.mark.xdist_group("agent_compiled"),  # one cold compilation, not one a worker
     pytest.mark.timeout(3600),  # a cold compilation on a busy machine
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="profiling runs on Linux only"),
 ]
@@ -25,21 +26,19 @@ import torch.nn.functional as F
 class Block(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.qkv = torch.nn.Linear(32, 96)
-        self.out = torch.nn.Linear(32, 32)
+        self.out = torch.nn.Linear(32, 32, bias=False)
 
     def forward(self, x):
-        y = F.layer_norm(x, (32,))
-        q, k, v = self.qkv(y).chunk(3, dim=-1)
-        weights = torch.softmax(q @ k.transpose(-2, -1) * 32**-0.5, dim=-1)
-        return x + self.out(F.gelu(weights @ v))
+        y = self.out(x)
+        y = F.gelu(y)
+        return y + x
 
 
 model = Block()
 step = torch.compile(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 for _ in range(40):
-    step(torch.randn(4, 16, 32)).square().mean().backward()
+    step(torch.randn(64, 32)).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
 print("trained")
@@ -99,8 +98,9 @@ def test_kernels_appear_under_their_names_at_their_call_sites(runs: dict[str, tu
     run, _ = runs["cold"]
     sites = [event["name"] for event in run.events() if event.get("cat") == "cpu_op" and "@" in event["name"]]
     kernels = {name.split("@")[0] for name in sites}
-    assert any(name.startswith("cpp_fused") for name in kernels)
-    assert any(name.startswith("extern_kernels.") for name in kernels)
+    assert kernels
+    assert all(name.startswith("cpp_fused") for name in kernels)
+    assert any(event["name"] == "aten::mm" for event in run.events())
     paths = {Path(path).stem: path for path in generated(run)}
     for site in set(sites):
         name, line, stem = re.fullmatch(r"(.+)@(\d+)#(\w+)", site).groups()  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -25,14 +26,15 @@ Runs = Callable[..., Run]
 
 @pytest.fixture(scope="session")
 def profiled(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Each program is profiled once, with one compilation cache for the whole session."""
+    """Each program is profiled once, with the compilation cache that the environment names or one for the session."""
     folder = tmp_path_factory.mktemp("attribution")
+    cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or folder / "inductor")
     done: dict[tuple[str, ...], Run] = {}
 
     def profiled(program: str, *args: str) -> Run:
         key = (program, *args)
         if key not in done:
-            done[key] = record(PROGRAMS / program, folder / "_".join(key), *args, cache=folder / "inductor")
+            done[key] = record(PROGRAMS / program, folder / "_".join(key), *args, cache=cache)
         return done[key]
 
     return profiled
@@ -122,6 +124,22 @@ def test_a_library_model_is_charged_to_the_call_of_the_region(profiled: Runs) ->
 
 
 def test_cold_warm_and_after_edits(tmp_path: Path) -> None:
+    program, cache = tmp_path / "program" / "tiny.py", tmp_path / "cache"
+    program.parent.mkdir()
+    shutil.copy(PROGRAMS / "tiny.py", program)
+    for number, edit in enumerate((None, None, "\n# above\n\n")):
+        if edit is not None:
+            head, rest = program.read_text().split("    y = a", 1)
+            program.write_text(edit + head + edit + "    y = a" + rest)
+        run = record(program, tmp_path / f"run{number}", cache=cache)
+        wanted = marks(program)
+        kernels = fused_lines(run, wanted)
+        assert kernels["cpp_fused_cos_mul_sin_0"] == {wanted["sin"], wanted["cos"]}
+        assert kernels["cpp_fused_atan_0"] == {wanted["atan"]}
+
+
+@pytest.mark.soak
+def test_cold_warm_and_after_edits_of_a_larger_program(tmp_path: Path) -> None:
     program, cache = tmp_path / "program" / "fused.py", tmp_path / "cache"
     program.parent.mkdir()
     shutil.copy(PROGRAMS / "fused.py", program)

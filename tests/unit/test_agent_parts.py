@@ -124,16 +124,12 @@ def benchmark_compiled_module():
 '''
 
 
-def test_every_kernel_call_is_wrapped_and_keeps_its_line() -> None:
+def test_every_call_of_a_cpp_kernel_is_wrapped_and_keeps_its_line() -> None:
     assert is_wrapper(GENERATED)
     assert cpp_kernels(ast.parse(GENERATED)) == {"cpp_fused_add_0"}
     code, sites = instrument(GENERATED, "/cache/ab/cabcd.py")
     lines = GENERATED.splitlines()
-    assert [lines[line - 1].strip().split("(")[0] for line, _ in sites] == [
-        "cpp_fused_add_0",
-        "extern_kernels.mm",
-        "buf1 = torch.ops.aten.sort.default",
-    ]
+    assert [lines[line - 1].strip().split("(")[0] for line, _ in sites] == ["cpp_fused_add_0"]
 
     labels: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -159,13 +155,7 @@ def test_every_kernel_call_is_wrapped_and_keeps_its_line() -> None:
     assert function(None, ["a", "b"]) == ("buf0", "sorted")
     assert calls == [("cpp", ("a", "buf0")), ("mm", ("a", "b"), "buf0")]
     line = sites[0][0]
-    assert labels[0] == (f"cpp_fused_add_0@{line}#cabcd", ("a", "buf0"))
-    assert labels[1][1] == ("a", "b", "buf0")
-
-
-def test_a_module_with_a_gpu_has_only_its_cpp_kernels_wrapped() -> None:
-    source = GENERATED.replace("import torch\n", "import torch\nfrom torch.cuda import get_raw_stream\n")
-    assert [name for _, name in instrument(source, "x.py")[1]] == ["cpp_fused_add_0"]
+    assert labels == [(f"cpp_fused_add_0@{line}#cabcd", ("a", "buf0"))]
 
 
 def test_a_kernel_file_or_a_triton_module_is_no_business_of_ours() -> None:

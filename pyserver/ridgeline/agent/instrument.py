@@ -1,9 +1,10 @@
 """Makes the C++ kernels of Inductor's generated modules visible, in memory only.
 
 Kineto sees no C++ kernel of Inductor's unless the C++ is compiled anew with profiling. Instead, when a generated
-wrapper module with C++ kernels is loaded, every statement that calls a kernel is wrapped in a record-function scope
+wrapper module with C++ kernels is loaded, every statement that calls one is wrapped in a record-function scope
 named ``kernel@line#stem`` (stem: the module's file name without ``.py``). The file, its lines and what Inductor
-compiled stay as they are. Modules without C++ kernels run unmodified.
+compiled stay as they are. Modules without C++ kernels run unmodified. Calls of library kernels
+(``extern_kernels.mm(…)``) need no scope: their own operators are recorded, and attribution places them by their order.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from types import CodeType
 
 SCOPE = "_ridgeline_scope"
 _HARNESS = {"get_args", "benchmark_compiled_module", "recursively_apply_fns"}
-_EXTERN = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.", "quantized.")
-_TENSOR_METHODS = {"zero_", "copy_", "fill_"}
 _CPP_MAKERS = {"cpp", "cpp_pybinding"}
 
 
@@ -47,22 +46,9 @@ def cpp_kernels(tree: ast.Module) -> set[str]:
 
 
 class _Wrapper(ast.NodeTransformer):
-    def __init__(self, kernels: set[str], stem: str, with_extern: bool) -> None:
-        self.kernels, self.stem, self.with_extern = kernels, stem, with_extern
+    def __init__(self, kernels: set[str], stem: str) -> None:
+        self.kernels, self.stem = kernels, stem
         self.sites: list[tuple[int, str]] = []
-
-    def kernel_of(self, call: ast.Call) -> str | None:
-        name = _dotted(call.func)
-        if name is None:
-            return None
-        if name in self.kernels:
-            return name
-        if not self.with_extern:
-            return None
-        if name.startswith(_EXTERN):
-            return name
-        head, _, method = name.rpartition(".")
-        return name if method in _TENSOR_METHODS and head and "." not in head else None
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         if node.name not in _HARNESS and not node.name.startswith("__"):
@@ -73,11 +59,10 @@ class _Wrapper(ast.NodeTransformer):
         call = node.value
         if not isinstance(call, ast.Call):
             return node
-        kernel = self.kernel_of(call)
-        if kernel is None:
+        kernel = _dotted(call.func)
+        if kernel is None or kernel not in self.kernels:
             return node
-        arguments = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "out")]
-        tensors = [ast.Name(a.id, ast.Load()) for a in arguments if isinstance(a, ast.Name)]
+        tensors = [ast.Name(a.id, ast.Load()) for a in call.args if isinstance(a, ast.Name)]
         scope = ast.Call(
             func=ast.Name(SCOPE, ast.Load()),
             args=[ast.Constant(f"{kernel}@{node.lineno}#{self.stem}"), ast.Tuple(list(tensors), ast.Load())],
@@ -94,13 +79,9 @@ class _Wrapper(ast.NodeTransformer):
 
 
 def instrument(source: str, path: str) -> tuple[CodeType, list[tuple[int, str]]]:
-    """The module's code with wrapped call sites, and the sites [(line, kernel)]. Raises ``SyntaxError``.
-
-    Calls of extern kernels are wrapped too in a module that runs on the CPU alone, so that one statement is one site.
-    """
+    """The module's code with wrapped call sites, and the sites [(line, kernel)]. Raises ``SyntaxError``."""
     tree = ast.parse(source)
-    with_extern = "async_compile.triton" not in source and "cuda" not in source
-    wrapper = _Wrapper(cpp_kernels(tree), os.path.basename(path).removesuffix(".py"), with_extern)
+    wrapper = _Wrapper(cpp_kernels(tree), os.path.basename(path).removesuffix(".py"))
     for statement in tree.body:
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             wrapper.visit(statement)
