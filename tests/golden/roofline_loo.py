@@ -29,7 +29,7 @@ from ridgeline.roofline.estimator import estimate
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
 from ridgeline.roofline.verdict import classify
 
-FACTORS = (0.7, 0.85, 1.0, 1.15, 1.3)
+FACTORS = (0.8, 1.0, 1.25)
 Place = tuple[ModuleType, str, Any]
 """Module, name, and the key where the constant is an entry of a dict."""
 

@@ -66,6 +66,8 @@ DRAM_EFFICIENCY = 0.885
 """Share of the pins' rate that streaming kernels reach (4.25 of 4.8 TB/s on an H200; 0.9 on an A100)."""
 DIRTY_SHARE = 0.44
 """Share of the second-level cache in which a kernel's last writes stay when it ends: 22 of 50 MB on an H200."""
+LAST_WRITES = 0.5
+"""Share of the time of such writes that a kernel saves by leaving them in the cache (durations under Nsight Compute)."""
 LONG_US = 100.0
 TENSOR_CLOCK_SHORT, TENSOR_CLOCK_LONG = 0.873, 0.83
 """Clock under dense matrix work over the highest clock: power limits it, more after some 100 us (927 and 882 of 1062

@@ -18,6 +18,7 @@ from ridgeline.roofline.architecture import (
     DRAINING,
     DRAM_EFFICIENCY,
     HOPPER,
+    LAST_WRITES,
     LONG_US,
     RAMP_US,
     TENSOR_CLOCK_LONG,
@@ -72,16 +73,18 @@ def streaming_rate(device: DeviceSpec) -> float | None:
 def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
     """Microseconds that Nsight Compute would see: alone, on a cold cache.
 
-    Not less than the memory pipeline needs. A short kernel loses the cache that its predecessor had filled; one that
-    streams all the time gains, because nothing of what was written before has to drain first (taken as half of what its
-    own last writes save).
+    Not less than the memory pipeline needs; what is written last stays in the cache, which saves half of its time. A short
+    kernel loses the cache that its predecessor had filled; one that streams all the time gains, because nothing of what
+    was written before has to drain first (taken as what its own last writes save). Matrix products are left out of both:
+    their results are written while the next tiles are multiplied.
     """
     rate = streaming_rate(device)
     if not rate:
         return duration_us
     last = (demand.write or 0.0) - written_back(demand, device)
     moved = (demand.fetched or 0.0) + (demand.write or 0.0)
-    streaming = RAMP_US + (moved - last) / rate
+    saved = (1.0 if demand.tensor_flops or not demand.cold else LAST_WRITES) * last / rate
+    streaming = RAMP_US + moved / rate - saved
     time = duration_us
     if (
         demand.cold
@@ -89,7 +92,7 @@ def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
         and duration_us > WARM_US
         and DRAINING * duration_us < RAMP_US + moved / rate < DRAINED * duration_us
     ):
-        time -= 0.5 * last / rate
+        time -= saved
     if not demand.cold:
         return max(streaming, 0.98 * duration_us)
     late = COLD_US * max(0.0, 1.0 - duration_us / WARM_US)
