@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { after } from "node:test";
 import { cache, here, root, screenshots, vsix } from "./lib/paths.mjs";
 
-/** Screenshots of real runs that the READMEs show; `RIDGELINE_PICTURES=1` replaces them by those of this run. */
+/** Screenshots that the READMEs show; `RIDGELINE_PICTURES=1` makes them. */
 const PICTURES = {
-  profiled: ["docs/images/editor.png", "extension/images/lines.png"],
+  picture: ["docs/images/editor.png", "extension/images/lines.png"],
 };
 
 function must(command, args, options) {

@@ -25,6 +25,7 @@ const USER_SETTINGS = {
   "files.autoSave": "off",
   "files.hotExit": "off",
   "chat.disableAIFeatures": true,
+  "git.enabled": false,
   "security.workspace.trust.startupPrompt": "never",
   "security.workspace.trust.banner": "never",
   "telemetry.telemetryLevel": "off",

@@ -152,6 +152,11 @@ export class Workbench {
     await this.viewLine(line).locator("span span", { hasText: word }).first().hover();
     const hover = this.page.locator(".monaco-hover:visible .hover-contents");
     await hover.first().waitFor();
+    // It fades in; a screenshot should have it whole.
+    await hover.first().evaluate((element) => {
+      const fading = element.closest(".monaco-hover").getAnimations({ subtree: true });
+      return Promise.all(fading.map((animation) => animation.finished.catch(() => undefined))).then(() => undefined);
+    });
     return hover;
   }
 
