@@ -108,6 +108,12 @@ def demand(kernel: KernelInput) -> Demand | None:
         write = float(math.prod(kernel.grid or (1,)) * row)
         read = min(write, float(found[0].distinct_bytes))
         fetched, elements, upper = read, write / found[0].itemsize, True
+    if "collect_statistics" in symbol:  # the first pass of a normalisation: a mean and a deviation a channel
+        write = 8.0 * found[0].shape[1] if len(found[0].shape) > 1 else 8.0
+    part = threads * pointwise.MOST_ELEMENTS / elements if elements else 1.0
+    if part < 1 and "elementwise_kernel" in lowered and "grid_stride" not in lowered:
+        # too few threads for the op's tensors: a step of it that works on something smaller
+        read, write, fetched, elements = read * part, write * part, fetched * part, elements * part
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
     if "tensor_kernel_scan_innermost_dim" in symbol:
         result.shared_clocks = 4 * elements / 32 * SCAN_SHARED
