@@ -6,9 +6,9 @@ asks for it; elsewhere the title says what is to be known.
 
 from __future__ import annotations
 
+import functools
 import io
 import tokenize
-from collections.abc import Iterable
 
 from lsprotocol import types
 
@@ -24,7 +24,7 @@ CHANGES_NUMERICS = ("matmul-precision-high",)
 
 def mend(server: RidgelineServer, document: Document, name: str, line: int) -> types.CodeAction | None:
     """The edit of a mend at a zero-based line as it stands now; ``None`` where the text is not what is expected."""
-    found = mends.edits(name, "\n".join(document.lines), line + 1)
+    found = _edits(name, "\n".join(document.lines), line + 1)
     title = mends.TITLES.get(name)
     if not found or title is None:
         return None
@@ -39,7 +39,7 @@ def silence(server: RidgelineServer, document: Document, code: str, line: int) -
     """Adds ``# ridgeline: ignore[code]`` to a zero-based line; ``None`` where a comment cannot stand there."""
     text = document.lines[line]
     changed = with_ignored(text, code)
-    if changed == text or not takes_comment(document.lines, line):
+    if changed == text or line not in comment_lines(tuple(document.lines)):
         return None
     # Only what is new is replaced, so that the line's anchors and the cursor stay.
     start = len(_common(text, changed))
@@ -52,18 +52,26 @@ def silence(server: RidgelineServer, document: Document, code: str, line: int) -
     return types.CodeAction(title=title, kind=types.CodeActionKind.QuickFix, edit=edit)
 
 
-def takes_comment(lines: Iterable[str], line: int) -> bool:
-    """Whether a comment may stand at the end of a zero-based line: no string runs over it, and no backslash ends it."""
-    source = io.StringIO("\n".join(lines) + "\n")
+@functools.lru_cache(maxsize=2)
+def comment_lines(lines: tuple[str, ...]) -> frozenset[int]:
+    """Zero-based lines at whose end a comment may stand: no string runs over it, and no backslash ends it.
+
+    Kept for the last texts, since editors ask for actions at every move of the cursor. Of a text that does not tokenize to
+    its end, the lines before the error.
+    """
+    found: set[int] = set()
     try:
-        for token in tokenize.generate_tokens(source.readline):
-            if token.type in (tokenize.NEWLINE, tokenize.NL) and token.start[0] == line + 1:
-                return True
-            if token.start[0] > line + 1:
-                return False
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+            if token.type in (tokenize.NEWLINE, tokenize.NL):
+                found.add(token.start[0] - 1)
     except (tokenize.TokenError, SyntaxError):
-        return False
-    return False
+        return frozenset(found)
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=8)
+def _edits(name: str, source: str, line: int) -> list[mends.Edit]:
+    return mends.edits(name, source, line)
 
 
 def _common(one: str, other: str) -> str:

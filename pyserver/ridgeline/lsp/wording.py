@@ -30,7 +30,9 @@ def share_of(item: Json) -> tuple[float | None, str]:
     if item.get("step_share_pct") is not None:
         return float(item["step_share_pct"]), "of step"
     if item.get("share_pct") is not None:
-        return float(item["share_pct"]), "of device time"
+        split, whole = item.get("device_us") or 0.0, item.get("unsplit_us") or 0.0
+        # A line's share is of its split time, so that lines add up; the time beside it is the whole.
+        return float(item["share_pct"]) * (whole / split if split and whole else 1.0), "of device time"
     return None, ""
 
 
