@@ -21,7 +21,7 @@ export function kernelTable(page: Page): HTMLElement {
     detail: (row) => kernelDetail(row, page.per),
     columns: [
       { title: "kernel", value: (row) => row.name, cell: (row) => row.name, text: true },
-      { title: `time/${page.per}`, value: (row) => row.us, cell: (row) => duration(row.us), width: 9 },
+      { title: `time/${page.per}`, value: (row) => row.us, cell: (row) => duration(row.us), width: 11 },
       {
         title: "of step",
         value: (row) => row.step,

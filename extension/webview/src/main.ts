@@ -3,7 +3,7 @@
 import "./page.css";
 import { memory, spreads, steps } from "./charts";
 import type { Page } from "./data";
-import { type Child, h, section } from "./dom";
+import { h, section } from "./dom";
 import { kernelDetail, kernelTable } from "./kernels";
 import { roofline } from "./roofline";
 import { breakdown, comparison, findings, head, lines, operators, quality, ranges } from "./sections";
@@ -16,7 +16,8 @@ export function draw(page: Page, into: HTMLElement): void {
     into.replaceChildren(h("p", {}, "This page's script and data are of different versions; make the report again."));
     return;
   }
-  const sections: Child[] = [
+  const nav = h("nav", { "aria-label": "Contents" });
+  const tables = [
     quality(page),
     breakdown(page),
     page.kernels.length ? section("Hot kernels", kernelTable(page)) : null,
@@ -24,24 +25,37 @@ export function draw(page: Page, into: HTMLElement): void {
     operators(page),
     ranges(page),
     findings(page),
-    ...roofline(page.devices, page.kernels, page.per, (kernel) => kernelDetail(kernel, page.per)),
-    spreads(page.kernels),
-    steps(page.stepRows),
-    page.memory && memory(page.memory),
-    page.comparison && comparison(page.comparison),
-    whatif(page),
-  ];
-  const shown = sections.filter((child): child is HTMLElement => child instanceof HTMLElement);
-  into.replaceChildren(head(page), contents(shown), ...shown, foot(page));
+  ].filter(shown);
+  into.replaceChildren(head(page), nav, ...tables);
+  contents(nav, tables);
+  // Tables first: the charts of ten thousand kernels would hold up the first paint.
+  requestAnimationFrame(() =>
+    setTimeout(() => {
+      const charts = [
+        ...roofline(page.devices, page.kernels, page.per, (kernel) => kernelDetail(kernel, page.per)),
+        spreads(page.kernels),
+        steps(page.stepRows),
+        page.memory && memory(page.memory),
+        page.comparison && comparison(page.comparison),
+        whatif(page),
+      ].filter(shown);
+      into.append(...charts, foot(page));
+      contents(nav, [...tables, ...charts]);
+    }),
+  );
 }
 
-function contents(sections: HTMLElement[]): HTMLElement {
+function shown(child: HTMLElement | null): child is HTMLElement {
+  return child !== null;
+}
+
+function contents(nav: HTMLElement, sections: HTMLElement[]): void {
   const list = h("ul");
   for (const one of sections) {
     const heading = one.querySelector("h2");
     if (heading) list.append(h("li", {}, h("a", { href: `#${heading.id}` }, heading.textContent)));
   }
-  return h("nav", { "aria-label": "Contents" }, list, themes());
+  nav.replaceChildren(list, themes());
 }
 
 function themes(): HTMLElement {

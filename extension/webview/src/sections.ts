@@ -95,7 +95,7 @@ function phases(page: Page): HTMLElement | null {
     "div",
     {},
     h("h3", {}, "Forward, backward, optimizer"),
-    h("p", { class: "note" }, "Of the device time that has a line."),
+    h("p", { class: "note" }, "Of the device time that has a statement."),
     simple("Phases", ["phase", `time/${page.per}`, "share"], rows),
   );
 }

@@ -44,6 +44,9 @@ export class Table<T> {
   private readonly headers: HTMLTableCellElement[] = [];
   private readonly texts: string[] | undefined;
   private readonly chosen: string[];
+  /** All rows in order, */
+  private sorted: number[] = [];
+  /** and those of them that the filters leave. */
   private view: number[] = [];
   private words: string[] = [];
   private column: number;
@@ -80,7 +83,7 @@ export class Table<T> {
     });
     if (options.detail) this.body.addEventListener("keydown", (event) => this.key(event));
     this.element = h("div", { class: "table" }, this.controls(), this.region, options.detail ? this.detail : null);
-    this.refresh();
+    this.sort();
   }
 
   private columns(): HTMLElement {
@@ -100,7 +103,7 @@ export class Table<T> {
       button.addEventListener("click", () => {
         this.descending = this.column === index ? !this.descending : !column.text;
         this.column = index;
-        this.refresh();
+        this.sort();
       });
       const header = h("th", { scope: "col", class: column.text ? "text" : null }, button);
       this.headers.push(header);
@@ -140,19 +143,24 @@ export class Table<T> {
     return controls;
   }
 
-  /** Filters and sorts anew. */
-  private refresh(): void {
-    const { rows, columns, filters = [] } = this.options;
+  private sort(): void {
+    const { rows, columns } = this.options;
     const value = columns[this.column]?.value ?? (() => null);
-    const view: number[] = [];
-    rows.forEach((row, index) => {
-      const text = this.texts?.[index] ?? "";
-      if (!this.words.every((word) => text.includes(word))) return;
-      if (filters.every((filter, f) => !this.chosen[f] || filter.value(row) === this.chosen[f])) view.push(index);
-    });
-    const keys = new Map(view.map((index) => [index, value(rows[index] as T)]));
+    const keys = rows.map(value);
     const way = this.descending ? -1 : 1;
-    view.sort((a, b) => order(keys.get(a) ?? null, keys.get(b) ?? null, way) || a - b);
+    this.sorted = rows.map((_, index) => index);
+    this.sorted.sort((a, b) => order(keys[a] ?? null, keys[b] ?? null, way) || a - b);
+    this.refresh();
+  }
+
+  /** Filters anew what is sorted. */
+  private refresh(): void {
+    const { rows, filters = [] } = this.options;
+    const view = this.sorted.filter((index) => {
+      const text = this.texts?.[index] ?? "";
+      if (!this.words.every((word) => text.includes(word))) return false;
+      return filters.every((filter, f) => !this.chosen[f] || filter.value(rows[index] as T) === this.chosen[f]);
+    });
     this.view = view;
     this.active = 0;
     this.first = -1;

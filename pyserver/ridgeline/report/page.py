@@ -51,7 +51,7 @@ def render(data: dict[str, Any]) -> str:
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    return _TEMPLATE.format(
+    text = _TEMPLATE.format(
         mark=MARK,
         policy=policy,
         title=html.escape(f"{data['head']['title']} · Ridgeline"),
@@ -59,6 +59,7 @@ def render(data: dict[str, Any]) -> str:
         data=embedded(data),
         script=script,
     )
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def embedded(data: dict[str, Any]) -> str:

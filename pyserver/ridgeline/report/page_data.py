@@ -146,8 +146,11 @@ class _Maker:
         }  # fmt: skip
 
     def _phases(self) -> Json | None:
-        """Forward, backward and optimizer, of the device time that lies on lines."""
-        rows = [line.phase for line in self.document.lines]
+        """Forward, backward and optimizer, of the device time that lies on statements.
+
+        A whole function's time is not told apart: what it launches may be its backward pass.
+        """
+        rows = [line.phase for line in self.document.lines if line.granularity == "statement"]
         sums = {
             "forward": sum(p.forward_us for p in rows), "backward": sum(p.backward_us for p in rows),
             "optimizer": sum(p.optimizer_us for p in rows),
@@ -177,9 +180,11 @@ class _Maker:
         }  # fmt: skip
 
     def _line(self, line: Line) -> Json:
-        share = line.step_share_pct if line.step_share_pct is not None else line.share_pct
-        if share is not None and line.device_us > 0:
-            share *= line.unsplit_us / line.device_us  # like the time beside it: all that touches the line
+        share = line.step_share_pct
+        if share is None and line.share_pct is not None and line.device_us > 0:
+            share = (
+                line.share_pct * line.unsplit_us / line.device_us
+            )  # like the time beside it: all that touches the line
         return {
             "place": self._where(line.file, line.line), "text": self.redact.text(line.text.strip()) if line.text else None,
             "us": line.unsplit_us / self.steps, "split": line.device_us / self.steps, "share": share,

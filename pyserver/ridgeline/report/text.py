@@ -221,9 +221,11 @@ class _View:
             self._print(f"  [dim]without a line: {units.percent(lost.share_pct)} ({escape(reasons)})[/]")
 
     def _source_line(self, line: Line) -> None:
-        pct = line.step_share_pct if line.step_share_pct is not None else line.share_pct
-        if pct is not None and line.device_us > 0:
-            pct *= line.unsplit_us / line.device_us  # like the time beside it: all that touches the line
+        pct = line.step_share_pct
+        if pct is None and line.share_pct is not None and line.device_us > 0:
+            pct = (
+                line.share_pct * line.unsplit_us / line.device_us
+            )  # like the time beside it: all that touches the line
         share = Text(f"{units.percent(pct):>7} {units.duration(line.unsplit_us / self.steps):>9} ")
         share.stylize(
             "bold red" if (pct or 0) >= 20 else "red" if (pct or 0) >= 5 else "yellow" if (pct or 0) >= 1 else "dim"
