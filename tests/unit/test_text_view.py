@@ -33,7 +33,7 @@ def document() -> ProfileDocument:
         lines=[
             Line(
                 file="/x/train.py", line=41, text="y = softmax(x @ w) + b", device_us=600.0, unsplit_us=1200.0,
-                share_pct=40.0, step_share_pct=20.0, shared_with=[42, 43, 47],
+                share_pct=40.0, step_share_pct=40.0, shared_with=[42, 43, 47],
             )
         ],
         unattributed=Unattributed(device_us=300.0, share_pct=20.0, reason={"other threads": 300.0}),

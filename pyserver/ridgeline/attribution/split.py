@@ -93,7 +93,7 @@ def line_rows(
             else:
                 line.phase.forward_us += share
             if shown is not None:
-                exposed_of[key] = exposed_of.get(key, 0.0) + float(shown[g]) / len(refs)
+                exposed_of[key] = exposed_of.get(key, 0.0) + float(shown[g])
     order = {kernel: i for i, kernel in enumerate(kernel_ids)}
     for key, line in rows.items():
         line.kernels.sort(key=order.__getitem__)
