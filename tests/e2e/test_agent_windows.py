@@ -77,6 +77,19 @@ def test_a_program_of_one_step_is_shown_whole_with_a_note(runner: Runner) -> Non
     assert any("before it had two steps" in note for note in sidecar["notes"])
 
 
+def test_a_program_that_leaves_inside_its_window_keeps_the_steps_of_it(runner: Runner) -> None:
+    text = LOOP + "import os\nfor _ in range(12): step()\nos._exit(3)\n"
+    run = runner.agent(runner.program("leaves.py", text), warmup=1, steps=100)
+    assert (run.process.returncode, run.process.stderr) == (3, "")
+    sidecar = run.sidecar()
+    (window,) = sidecar["windows"]
+    assert (window["reason"], window["complete"]) == ("stable", False)
+    assert len(window["steps"]) == len(sidecar["profiled_steps_ns"]) == 8, "two early, one settled, one to warm up"
+    assert any("before its window was full: 8 steps" in note for note in sidecar["notes"])
+    assert sidecar["exit_status"] == 3
+    assert run.phases()[-1] == "done"
+
+
 def test_inference_without_any_marker_gets_a_stretch_of_time(runner: Runner) -> None:
     text = "import torch\nm = torch.nn.Linear(64, 64)\ntry:\n    with torch.no_grad():\n"
     text += "        while True: m(torch.randn(32, 64))\nfinally: print('served')\n"
