@@ -9,6 +9,9 @@ import numpy as np
 
 from ridgeline.trace.tables import F64, I32, I64
 
+_DEEPEST = 1000
+"""Levels: Python's own limit of recursion. What lies deeper hangs on the interval at this level, so that climbing is short
+whatever the trace says."""
 _SLACK_US = 1e-3
 """Profilers write times with three decimals: a child may seem to end a nanosecond after its parent."""
 
@@ -35,7 +38,7 @@ class Nest:
             while stack and (ends[stack[-1]] <= start or ends[i] > ends[stack[-1]] + _SLACK_US):
                 stack.pop()
             if stack:
-                parent[i] = stack[-1]
+                parent[i] = stack[-1] if len(stack) <= _DEEPEST else stack[_DEEPEST - 1]
             stack.append(i)
         local = np.asarray(parent, dtype=np.int64)
         self.parent[rows] = np.where(local >= 0, rows[local], -1)

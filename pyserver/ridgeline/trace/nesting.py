@@ -10,6 +10,10 @@ import numpy.typing as npt
 
 from ridgeline.trace.tables import F64, I32, I64
 
+DEEPEST = 128
+"""Levels of ops; real ones have some thirty. What lies deeper hangs on the range at this level, so that a walk to the
+outermost range is short whatever the trace says."""
+
 
 def threads_of(pid: I64, tid: I64) -> I32:
     """A small number for each (process, thread)."""
@@ -44,7 +48,7 @@ def nest(start: F64, dur: F64, thread: I32) -> tuple[I32, F64]:
             stack.pop()
         if stack:
             above = stack[-1]
-            parents[row] = above
+            parents[row] = above if len(stack) <= DEEPEST else stack[DEEPEST - 1]
             if end <= ends[above]:
                 selfs[above] -= end - begin
             else:

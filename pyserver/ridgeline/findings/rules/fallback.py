@@ -32,8 +32,9 @@ COMPLEX = "c10::complex"
 def rule(facts: Facts) -> list[Candidate]:
     groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     places: dict[tuple[str, str, int], SourceRef] = {}
+    known: dict[int, int] = {}
     for row in facts.recorded_work:
-        op = _called(facts, row)
+        op = _called(facts, int(facts.work.op[row]), known)
         at = facts.line_of_work(row) if op >= 0 else None
         if at is not None:
             key = (facts.op_name(op), at.file, at.line)
@@ -47,15 +48,22 @@ def rule(facts: Facts) -> list[Candidate]:
     ]
 
 
-def _called(facts: Facts, row: int) -> int:
-    """The ATen operator that generated code called for a row of work, -1 if none or one chosen on purpose."""
+def _called(facts: Facts, op: int, known: dict[int, int]) -> int:
+    """The ATen operator that generated code called at or around ``op``, -1 if none or one chosen on purpose. ``known``
+    keeps the answers, so that ops of one call are walked once."""
+    below: list[int] = []
     found = -1
-    for op in facts.ancestors(int(facts.work.op[row])):
-        name = facts.op_name(op)
-        if name.startswith(REGIONS):
-            return found
-        found = op if name.startswith("aten::") and not _chosen(name) else -1
-    return -1
+    for above in facts.ancestors(op):
+        if above in known:
+            found = known[above]
+            break
+        if facts.op_name(above).startswith(REGIONS):
+            name = facts.op_name(below[-1]) if below else ""
+            found = below[-1] if name.startswith("aten::") and not _chosen(name) else -1
+            break
+        below.append(above)
+    known.update(dict.fromkeys(below, found))
+    return found
 
 
 def _chosen(name: str) -> bool:
