@@ -23,6 +23,7 @@ from ridgeline.trace import repair
 from ridgeline.trace.errors import TraceError
 from ridgeline.trace.frames import parse_frame
 from ridgeline.trace.intervals import union
+from ridgeline.trace.nesting import DEEPEST
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Trace, Work
 from ridgeline.trace.work import work_table
@@ -643,3 +644,22 @@ def test_numbers_in_names_are_never_too_long_for_an_integer(tmp_path: Path) -> N
     assert split_site(f"cpp_fused_add_0@{digits}#cabc") is None
     assert frame_of(f"a.py({digits}): f") is None
     assert parse_stack(f'File "a.py", line {digits}, in f') == ()
+
+
+def test_names_of_megabytes_are_cut_and_ops_keep_their_time(tmp_path: Path) -> None:
+    long = "void k<" + "A" * 3_000_000
+    trace = built(tmp_path, kernel(0, 5, long), kernel(9, 6, long), kernel(20, 7, long + "B"))
+    assert kernel_total(trace) == 18
+    assert len({*trace.device_events.name.tolist()}) == 2
+    assert max(map(len, trace.strings)) < 70_000
+
+
+def test_absurd_nesting_keeps_self_times_and_short_walks(tmp_path: Path) -> None:
+    n = 3000
+    trace = built(tmp_path, *(op(i, 2 * n - 2 * i, f"op{i % 3}") for i in range(n)))
+    assert trace.ops.self_dur.sum() == 2 * n
+    assert (trace.ops.self_dur == 2).all()
+    depth = np.zeros(n, dtype=int)
+    for row, parent in enumerate(trace.ops.parent.tolist()):
+        depth[row] = depth[parent] + 1 if parent >= 0 else 0
+    assert depth.max() == DEEPEST

@@ -13,6 +13,8 @@ from ridgeline.trace.repair import path_again
 from ridgeline.trace.schema import integer
 from ridgeline.trace.tables import I32, I64
 
+LONGEST_TEXT = 1 << 16
+"""Characters of a name; mangled templates have some thousands. Every pattern that names are held against costs their length."""
 _WRAP = 1 << 64
 _HALF = 1 << 63
 
@@ -27,6 +29,10 @@ class Interner(dict[str | None, int]):
 
     def __missing__(self, key: str | None) -> int:
         text = path_again(key or "")
+        if len(text) > LONGEST_TEXT:
+            key = text = f"{text[:LONGEST_TEXT]}… ({len(text)} characters)"
+            if text in self:
+                return self[text]
         if text != (key or ""):
             self.paths_mended += 1
         if text == key or text not in self:

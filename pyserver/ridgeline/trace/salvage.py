@@ -196,17 +196,17 @@ class Salvage:
                 buffer.fill(_LONGEST_RECORD)
                 return None
             following = _OPENING.search(buffer.text, start + 1)
-            if following is None and buffer.ended:
-                end = end_of_record(buffer.text, start, size)  # The last there is, so that it may take its time.
-                if end is not None:
-                    return self._go_on(end, [], lost=True)
+            # Up to there no other record opens: looked through once, however long it is.
+            end = end_of_record(buffer.text, start, following.start() if following else size)
+            if end is None and following is None and buffer.ended:
                 self._damage.cut("the file ends in the middle of a record")
                 buffer.at = size
                 self.closed = True
                 return None
-            self._damage.skipped.append(buffer.offset)
-            buffer.at = following.start() if following else size
-            return []
+            if end is None:
+                self._damage.skipped.append(buffer.offset)
+                buffer.at = following.start() if following else size
+                return []
         records = self._mended(buffer.text[start:end])
         return self._go_on(end, records or [], lost=records is None)
 
