@@ -99,7 +99,7 @@ def _kernel(
     row = row or {"problem": "not reached: the benchmark ended before"}
     site = next((s for s in kernel.sites if s.problem is None), None)
     moved, method = _bytes(kernel, site)
-    heuristic = parse_kernel_file(inner(kernel.source) or kernel.source, "") if kernel.language == "triton" else None
+    heuristic = parse_kernel_file(_python(kernel), "") if kernel.language == "triton" else None
     timings = {
         cache: asdict(
             measure.timing(
@@ -143,6 +143,11 @@ def _kernel(
     }
 
 
+def _python(kernel: Kernel) -> str:
+    """The Python text of a Triton kernel: inside the string of a module, or the kernel's own file."""
+    return inner(kernel.source) if "async_compile." in kernel.source else kernel.source
+
+
 def _bytes(kernel: Kernel, site: Any) -> tuple[float | None, str | None]:
     """Bytes of a call and where the number is from: Inductor's own, or every buffer once."""
     stated = kernel.meta.get("kernel_num_gb")
@@ -155,8 +160,8 @@ def _bytes(kernel: Kernel, site: Any) -> tuple[float | None, str | None]:
 def _autotune(kernel: Kernel, row: Mapping[str, Any], exposed_share: float | None) -> dict[str, Any]:
     searched = row.get("search")
     if not isinstance(searched, dict):
-        if row.get("problem"):
-            reason = str(row["problem"])
+        if row.get("problem") or row.get("search_problem"):
+            reason = str(row.get("problem") or row["search_problem"])
         elif kernel.language == "triton":
             reason = "a user's own kernel: its configurations are in the program"
         else:

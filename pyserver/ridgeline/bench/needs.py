@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 
 
 def inner(source: str) -> str:
     """The Python text inside the string of ``NAME = async_compile.triton('SYMBOL', '''…''', …)``."""
-    match = re.search(r"'''(.*)'''", source, re.DOTALL) or re.search(r'"""(.*)"""', source, re.DOTALL)
-    return match[1] if match else ""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return ""
+    # The constant, not the text between the quotes: escapes in it are resolved as Inductor's loader resolves them.
+    strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return max((text for text in strings if "\n" in text), key=len, default="")
 
 
 def of(text: str, symbol: str, original: str | None) -> list[str]:

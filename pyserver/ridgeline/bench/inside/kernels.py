@@ -70,7 +70,7 @@ class Measuring:
         try:
             module.call(inputs)
             self._synchronize()
-        except _ANY as error:
+        except Exception as error:  # noqa: BLE001 - whatever stops the module is said, and its kernels are measured singly
             self.session.note(self._missing_op(error) or f"the module stops at {self._place(error)} ({_line(error)})")
         finally:
             for name, kernel in kernels.items():
@@ -143,8 +143,11 @@ class Measuring:
             if self.wanted[name].get("search") is not None:
                 from .tuned import compare
 
-                row["search"] = compare(self, name, self.wanted[name]["search"], arguments, named)
-        except _ANY as error:
+                try:
+                    row["search"] = compare(self, name, self.wanted[name]["search"], arguments, named)
+                except Exception as error:  # noqa: BLE001 - a search that fails leaves the kernel's own times standing
+                    row["search_problem"] = f"the search failed ({_line(error)})"
+        except Exception as error:  # noqa: BLE001 - Triton's errors have no common base; each ends as this row's problem
             self._problem(name, self._missing_op(error) or f"cannot be run ({_line(error)})")
             return
         self.rows[name] = row
