@@ -11,12 +11,12 @@ PAGE := pyserver/ridgeline/report/assets/page.js
 WEB := extension/esbuild.mjs extension/package-lock.json $(shell git ls-files extension/webview)
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: profile test check format unit web client editor soak bench lock clean
+.PHONY: profile test check format unit web client editor page soak bench lock clean
 
 profile: $(VENV)/.ready
 	$(BIN)/ridgeline profile --then stop $(EXAMPLE)
 
-test: check unit client editor
+test: check unit client editor page
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -40,6 +40,11 @@ client: extension/ridgeline.vsix
 editor: $(VENV)/.ready extension/ridgeline.vsix
 	$(PYTEST) -m editor tests/e2e/test_vsix.py
 	node tests/e2e/editor/run.mjs
+
+# Reports in Chromium: themes, keys, hostile names, ten thousand kernels.
+page: $(VENV)/.ready $(PAGE)
+	scripts/system.sh chromium
+	$(PYTEST) -m editor tests/e2e/report
 
 extension/ridgeline.vsix: $(VENV)/.ready $(EXTENSION) $(SERVER)
 	command -v npm >/dev/null || scripts/system.sh nodejs npm

@@ -202,6 +202,14 @@ def test_another_devices_roofs() -> None:
         assert outcome.low_us <= (outcome.estimate_us or outcome.low_us) <= outcome.high_us
 
 
+def test_where_bounds_are_not_known_nothing_is_guessed() -> None:
+    made = document(kernel("u", bound="unknown"), kernel("m", bound="compute", bound_resource="tensor"))
+    found = {outcome.name: outcome for outcome in outcomes(made)}
+    assert (found["int8"].low_us, found["int8"].estimate_us, found["int8"].high_us) == (45.0, None, 50.0)
+    assert found["gpu:B200"].estimate_us is None
+    assert found["gpu:B200"].assumptions[0].startswith("the bound of 50 %")
+
+
 # -- a page that can be sent -------------------------------------------------------------------------------------------
 
 

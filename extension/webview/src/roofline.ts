@@ -58,10 +58,6 @@ function chart(device: Device, mine: Kernel[], all: Point[], per: string, show: 
           },
         ),
       ),
-      Plot.text(
-        roofs.filter((place) => place.label),
-        { x: "x", y: "y", text: "label", textAnchor: "start", dx: 6, fill: "currentColor", clip: false },
-      ),
       Plot.dot(points, {
         x: "x",
         y: "y",
@@ -73,6 +69,23 @@ function chart(device: Device, mine: Kernel[], all: Point[], per: string, show: 
         sort: null,
         ariaLabel: (point: Point) => words(point.kernel, per),
       }),
+      ...[true, false].map((measured) =>
+        Plot.text(
+          roofs.filter((place) => place.label && place.measured === measured),
+          // Measured ones within the frame, the datasheet's beside it: the two are often a line's height apart.
+          {
+            x: "x",
+            y: "y",
+            text: "label",
+            textAnchor: measured ? "end" : "start",
+            dx: measured ? -4 : 6,
+            dy: measured ? 8 : 0,
+            fill: "currentColor",
+            stroke: "var(--back)",
+            strokeWidth: 3,
+          },
+        ),
+      ),
       Plot.tip(points, Plot.pointer({ x: "x", y: "y", title: (point: Point) => words(point.kernel, per) })),
     ],
   });
@@ -150,7 +163,7 @@ export function words(kernel: Kernel, per: string): string {
 
 function note(device: Device, mine: Kernel[], all: Point[], shown: Point[]): string {
   const total = mine.reduce((sum, kernel) => sum + kernel.us, 0);
-  const placed = all.reduce((sum, point) => sum + point.kernel.us, 0);
+  const placed = shown.reduce((sum, point) => sum + point.kernel.us, 0);
   const sources = device.roofs.map((roof) =>
     roof.source === "measured"
       ? `measured on this device: ${three(roof.bandwidth)} GB/s (solid)`

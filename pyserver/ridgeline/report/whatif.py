@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 
 from ridgeline.profile import Device, Kernel, ProfileDocument
 from ridgeline.roofline.peaks import TABLE, Datasheet, datasheet
+from ridgeline.units import duration, percent
 
 GRAPH_GAP_US = 1.0
 """Between two kernels of a CUDA graph: 0.98 µs on an H200 (266 gaps in 260 µs a step, encoder with CUDA graphs)."""
 LAUNCH_LIMITED = 0.10
 """Part of the step that the device waits for launches, from which faster kernels may only wait longer."""
+UNKNOWN = 0.10
+"""Part of the kernels' time of which no bound is known, from which no estimate for another device is given."""
 WEIGHT_BITS = 16
 """What weights are taken to have now."""
 _RATE = {"tensor": "bf16", "issue": "fp32", "special_function": "fp32", "fp64": "fp64", None: "bf16"}
@@ -113,19 +116,25 @@ def _no_gaps(document: ProfileDocument, kernels: list[Kernel], step: float, step
 
 def _weights(kernels: list[Kernel], step: float, steps: int, bits: int) -> Outcome:
     """Matrix products that wait for DRAM get shorter by what their weights shrink, until arithmetic is the limit."""
-    saved = 0.0
+    saved = unknown = 0.0
     bound = 0
     for kernel in kernels:
-        if kernel.category != "gemm" or kernel.bound != "memory" or kernel.bound_resource not in (None, "dram"):
+        waits = kernel.bound == "memory" and kernel.bound_resource in (None, "dram")
+        if kernel.category != "gemm" or not (waits or kernel.bound == "unknown"):
             continue
         bound += 1
         time = (kernel.exposed_us or 0.0) / steps
+        unknown += time if not waits else 0.0
         saved += time - max(time * bits / WEIGHT_BITS, time * (kernel.compute_pct or 0.0) / 100)
     assumptions = [
         f"weights have {WEIGHT_BITS} bits now, and kernels that read {bits}-bit ones lose nothing by unpacking",
         "lower bound: all that these matrix products move is weights; how much really is, a profile does not say",
         "for inference: training also needs gradients in full precision",
     ]
+    if unknown:
+        assumptions.append(
+            f"lower bound: so do those whose bound is not known ({duration(unknown)}), as if they waited for DRAM"
+        )
     if not bound:
         assumptions = ["no matrix product here is known to wait for DRAM: fewer bits of weights save no time"]
     return Outcome(
@@ -145,10 +154,12 @@ def _other(kernels: list[Kernel], step: float, steps: int, here: Datasheet, ther
     fallback = rates.get("bf16", rates.get("fp16", rates.get("fp32", 1.0)))
     ratios = [memory, *(rates[t] for t in ("bf16", "fp16", "fp32") if t in rates)]
     low = high = estimate = step
+    busy = unknown = 0.0
     for kernel in kernels:
         time = (kernel.exposed_us or 0.0) / steps
         if kernel.category in ("memcpy", "communication"):
             continue  # the links between devices and to the host are not in the datasheets' table
+        busy += time
         if kernel.category == "memset" or (kernel.bound == "memory" and kernel.bound_resource in (None, "dram")):
             factor, around = memory, [memory]
         elif kernel.bound == "compute":
@@ -156,6 +167,7 @@ def _other(kernels: list[Kernel], step: float, steps: int, here: Datasheet, ther
             around = [factor]
         else:
             factor, around = 1.0, [1.0, *ratios]
+            unknown += time if kernel.bound == "unknown" else 0.0
         if kernel.borderline:
             around = [*around, *ratios]
         estimate += time * (factor - 1)
@@ -166,8 +178,9 @@ def _other(kernels: list[Kernel], step: float, steps: int, here: Datasheet, ther
         label=name,
         low_us=low,
         high_us=high,
-        estimate_us=estimate,
+        estimate_us=estimate if unknown <= UNKNOWN * busy else None,
         assumptions=[
+            *([f"the bound of {percent(100 * unknown / busy)} of the kernels' time is not known"] if unknown else []),
             "kernels reach the same part of the roof that they are bound by; latency-bound ones stay as they are",
             "idle time, copies to and from the host and communication stay as they are",
             f"roofs of both from the vendors' datasheets ({there.source}), dense rates",
