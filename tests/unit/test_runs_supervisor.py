@@ -76,6 +76,7 @@ def test_the_exit_status_is_the_programs_as_a_shell_gives_it(runs: Starter, endi
     ("source", "code", "words"),
     [
         ("import sys; sys.exit(3)", "script-failed", "status 3"),
+        ("raise ValueError('no such dataset')", "script-failed", "ValueError: no such dataset"),
         ("import not_there_at_all", "module-missing", "not_there_at_all"),
         ("raise RuntimeError('CUDA out of memory. Tried to allocate')", "out-of-memory", "memory"),
         ("import os; os.kill(os.getpid(), 9)", "killed", "SIGKILL"),

@@ -14,6 +14,8 @@ from ridgeline.runs.progress import Progress
 from ridgeline.runs.spec import RunSpec
 
 _LITTLE_SPACE = 64 << 20
+_SAID = 300
+"""Characters of an exception's message that a cause repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,9 @@ def of_program(
             last.message or "the recording failed",
             "see log.txt",
         )
+    raised = _raised(errors) if returncode > 0 else None
+    if raised:
+        return Cause("script-failed", f"the program failed before anything was recorded: {raised}", "see its output")
     if returncode > 0:
         return Cause(
             "script-failed",
@@ -88,6 +93,13 @@ def of_program(
         "the program ended, and nothing was recorded",
         "did it run any torch operation in this process? For a server, use --after",
     )
+
+
+def _raised(errors: str) -> str | None:
+    """The exception at the end of a traceback, as Python prints it; ``None`` where the program ended otherwise."""
+    _, traceback, frames = errors.rpartition("Traceback (most recent call last):")
+    lines = [line for line in frames.splitlines() if line.strip() and not line[0].isspace()]
+    return lines[0][:_SAID] if traceback and lines and re.match(r"[\w.]+(:|$)", lines[0]) else None
 
 
 def _killed(returncode: int) -> Cause:

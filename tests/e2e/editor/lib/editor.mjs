@@ -41,9 +41,8 @@ export class Editor {
     editor.port = await freePort();
     for (const folder of ["User", "Machine"]) mkdirSync(join(editor.user, folder), { recursive: true });
     editor.settings({});
-    // Machine-scoped settings: in the user's file they were missing at activation now and then.
-    const interpreter = { "ridgeline.python": python, ...machine };
-    writeFileSync(join(editor.user, "Machine", "settings.json"), JSON.stringify(interpreter));
+    editor.machine = { "ridgeline.python": python, ...machine };
+    editor.machineSettings({});
     editor.environment = {
       ...process.env,
       XDG_CONFIG_HOME: join(editor.home, "config"),
@@ -61,6 +60,11 @@ export class Editor {
 
   settings(changes) {
     writeFileSync(join(this.user, "User", "settings.json"), JSON.stringify({ ...USER_SETTINGS, ...changes }));
+  }
+
+  /** Those of the machine: what the user's and the folder's files say was missing at activation now and then. */
+  machineSettings(changes) {
+    writeFileSync(join(this.user, "Machine", "settings.json"), JSON.stringify({ ...changes, ...this.machine }));
   }
 
   command(...args) {

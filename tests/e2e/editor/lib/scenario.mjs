@@ -71,7 +71,9 @@ export function session(name, options, scenarios) {
       if (!process.env.RIDGELINE_KEEP) place.remove();
     });
     await setUp?.(place);
-    window = await (await shared(editor, start)).open(place.workspace, file);
+    const server = await shared(editor, start);
+    server.machineSettings({ "ridgeline.storage.path": place.store });
+    window = await server.open(place.workspace, file);
     for (const [index, [title, body]] of all.entries()) {
       await t.test(title, { timeout }, async () => {
         if (index > 0) await window.settle(file);

@@ -148,16 +148,28 @@ export class Workbench {
   }
 
   async hover(line, word) {
-    await this.page.mouse.move(5, 5);
-    await this.viewLine(line).locator("span span", { hasText: word }).first().hover();
     const hover = this.page.locator(".monaco-hover:visible .hover-contents");
-    await hover.first().waitFor();
+    await this.pointAt(this.viewLine(line).locator("span span", { hasText: word }).first(), hover.first());
     // It fades in; a screenshot should have it whole.
     await hover.first().evaluate((element) => {
       const fading = element.closest(".monaco-hover").getAnimations({ subtree: true });
       return Promise.all(fading.map((animation) => animation.finished.catch(() => undefined))).then(() => undefined);
     });
     return hover;
+  }
+
+  /** Rests the mouse on something until `shown` is there; what is drawn anew meanwhile takes a hover away. */
+  async pointAt(target, shown) {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.page.mouse.move(5, 5);
+        await target.hover();
+        await shown.waitFor({ timeout: 8_000 });
+        return;
+      } catch (error) {
+        if (attempt === 8) throw error;
+      }
+    }
   }
 
   async typeAt(line, column, text) {
@@ -245,10 +257,8 @@ export class Workbench {
 
   /** The language status: what stands behind the braces of the status bar. */
   async languageStatus() {
-    const items = this.page.locator('[id="status.languageStatus"]');
-    await items.hover();
     const details = this.page.locator(".hover-language-status");
-    await details.first().waitFor();
+    await this.pointAt(this.page.locator('[id="status.languageStatus"]'), details.first());
     return (await details.allInnerTexts()).map(plain);
   }
 
