@@ -101,7 +101,7 @@ def test_inference_without_any_marker_gets_a_stretch_of_time(runner: Runner) -> 
 
 
 def test_after_opens_the_window_at_its_time(runner: Runner) -> None:
-    text = LOOP + "import time\nend = time.time() + 8\nwhile time.time() < end: step(); time.sleep(0.01)\n"
+    text = LOOP + "import time\nend = time.time() + 6\nwhile time.time() < end: step(); time.sleep(0.01)\n"
     run = runner.agent(runner.program("server.py", text), after=2.0)
     sidecar = run.sidecar()
     (window,) = sidecar["windows"]

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from ridgeline.agent.instrument import SCOPE, cpp_kernels, instrument, is_wrappe
 from ridgeline.agent.paths import UserFiles, is_ours
 from ridgeline.agent.runfolder import RunFolder
 from ridgeline.agent.spec import from_dict
-from ridgeline.agent.watch import likeness
+from ridgeline.agent.watch import importing_torch, likeness
 
 # ---------------------------------------------------------------------- import hooks
 
@@ -186,6 +187,15 @@ def test_spec_ignores_what_it_does_not_know_and_refuses_what_is_wrong() -> None:
     assert from_dict({"run_dir": "r", "target": "t", "new": 1}).then == "continue"
     with pytest.raises(ValueError, match="then"):
         from_dict({"run_dir": "r", "target": "t", "then": "explode"})
+
+
+def test_a_half_imported_module_of_torch_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = ModuleType("torch._ridgeline_probe")
+    half.__spec__ = ModuleSpec(half.__name__, None)
+    monkeypatch.setitem(sys.modules, half.__name__, half)
+    assert not importing_torch()
+    monkeypatch.setattr(half.__spec__, "_initializing", True, raising=False)
+    assert importing_torch()
 
 
 def test_likeness_of_op_counts() -> None:

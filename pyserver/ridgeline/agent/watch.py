@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -51,6 +52,12 @@ def resident_bytes() -> int:
             return int(file.read().split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def importing_torch() -> bool:
+    """Whether a module of torch's is half imported just now: starting the profiler imports from it, and would fail."""
+    found = [module for name, module in list(sys.modules.items()) if name == "torch" or name.startswith("torch.")]
+    return any(getattr(getattr(module, "__spec__", None), "_initializing", False) for module in found)
 
 
 class Watch:
@@ -103,8 +110,14 @@ class Watch:
             self._main.call(recorder.timeline.refill, TICK_S)
 
     def _act(self, action: Callable[[], None]) -> None:
-        if not self._main.call(action, PATIENCE_S):
-            action()
+        """Now, or at a later tick: the main thread comes to this between any two bytecodes, those of an import too."""
+
+        def unless_importing() -> None:
+            if not importing_torch():
+                action()
+
+        if not self._main.call(unless_importing, PATIENCE_S):
+            unless_importing()
 
     def _maybe_end_early(self, now: int, age: int) -> None:
         if self._early_base is None:
