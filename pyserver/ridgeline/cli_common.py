@@ -82,6 +82,10 @@ def check_format(name: str) -> str:
     return name
 
 
+def _seen_enough() -> None:
+    raise BrokenPipeError
+
+
 @contextmanager
 def text_console(output: Path | None) -> Iterator[Console]:
     """A rich console on standard output or into a file (no colour there). Raises :class:`CommandError`."""
@@ -90,8 +94,11 @@ def text_console(output: Path | None) -> Iterator[Console]:
     if output is None:
         # A pipe or a log has no width of its own; rich would take 80 columns and cut names short.
         wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+        console = Console(width=120 if wide else None)
+        # rich would end with 1: the reader of a pipe (head, less) that has seen enough is no failure.
+        console.on_broken_pipe = _seen_enough  # type: ignore[method-assign]
         with _to_stdout():
-            yield Console(width=120 if wide else None)
+            yield console
         return
     with opened(output) as stream:
         yield Console(file=stream, width=120, color_system=None, force_terminal=False)
