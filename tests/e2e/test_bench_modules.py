@@ -224,7 +224,10 @@ def test_an_interrupt_ends_it_with_130(made: Path) -> None:
 
 
 def test_the_text_says_cold_and_warm(made: Path) -> None:
-    done = subprocess.run(command(made / "cgather0.py"), capture_output=True, text=True, timeout=300, check=True)
+    env = {**os.environ, "COLUMNS": "140"}
+    done = subprocess.run(
+        command(made / "cgather0.py"), capture_output=True, text=True, timeout=300, check=True, env=env
+    )
     assert re.search(r"cpp_fused_embedding_0 +\d+ +warm +[\d.]+ (ns|µs|ms)", done.stdout), done.stdout
     assert re.search(r"^ +cold +[\d.]+ (ns|µs|ms)", done.stdout, re.MULTILINE)
     assert "(forward)" in done.stdout

@@ -99,3 +99,25 @@ def test_the_document_is_strict_json_even_of_nothing_measured() -> None:
     assert kernel["warm"]["median_us"] is None
     assert kernel["cold"] is None
     assert kernel["autotune"]["state"] == "not_applicable"
+
+
+def searched(before_us: float, after_us: float) -> dict[str, object]:
+    """The document of a Triton kernel that was searched with a clock of half a microsecond."""
+    import bench_modules as modules
+
+    read = plan.read(modules.user_module(), "/x/c.py")
+    samples = {"before": [[before_us * 1e-6] * 4] * 2, "after": [[after_us * 1e-6] * 4] * 2}
+    found = {**samples, "tick_s": 5e-7, "before_config": "A", "after_config": "B", "compile_s": 2.0}
+    result = {"kernels": {"scale_kernel_0": {"problem": None, "search": found}}}
+    (kernel,) = document.build(read, result, verify=True, exposed_share=0.5)["kernels"]
+    return dict(kernel["autotune"])
+
+
+def test_a_gain_below_the_clocks_own_step_is_not_verified() -> None:
+    """2.0 against 1.7 us is 18 %, less than one tick of 0.5 us; 200 against 170 us is the same gain, and real."""
+    assert searched(2.0, 1.7)["state"] == "no_gain"
+    real = searched(200, 170)
+    assert (real["state"], real["config"], real["compile_s"]) == ("verified", "B", 2.0)
+    assert real["step_gain"] == pytest.approx(0.5 * (1 - 170 / 200))
+    assert searched(170, 200)["config"] is None
+    assert searched(0.0, 1.0)["state"] == "not_applicable"

@@ -168,8 +168,12 @@ def _autotune(kernel: Kernel, row: Mapping[str, Any], exposed_share: float | Non
             reason = "a C++ kernel has no configurations to search"
         return {"state": "not_applicable", "sentence": reason}
     micro = [[[value * 1e6 for value in samples] for samples in searched[which]] for which in ("before", "after")]
+    fastest = min((value for rounds in micro for samples in rounds for value in samples), default=0.0)
+    if fastest <= 0:
+        return {"state": "not_applicable", "sentence": "below timer resolution: nothing to compare"}
     judged = verdict.judge(
         *micro,
+        within=[searched["tick_s"] * 1e6 / fastest],
         config=searched["after_config"],
         exposed_share=exposed_share,
         compile_s=searched["compile_s"],

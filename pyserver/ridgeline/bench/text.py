@@ -20,7 +20,7 @@ def show(document: dict[str, Any], console: Console) -> None:
         console.print(escape(f"warning: {warning}"), highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header, side in (("kernel", "left"), ("line", "right"), ("cache", "left"), ("median", "right"), ("spread", "right"),
-                         ("GB", "right"), ("GB/s", "right"), ("", "left")):  # fmt: skip
+                         ("GB", "right"), ("GB/s", "right")):  # fmt: skip
         table.add_column(header, justify=side, overflow="fold")  # type: ignore[arg-type]
     for kernel in document["kernels"]:
         shown = [cache for cache in ("warm", "cold") if kernel[cache] is not None]
@@ -43,10 +43,10 @@ def _cells(kernel: dict[str, Any], cache: str, *, first: bool) -> list[str]:
     timing = kernel[cache]
     name = [kernel["name"], str(kernel["line"])] if first else ["", ""]
     if timing["median_us"] is None:
-        return [*name, cache, "n/a", "", _number(kernel["gb"]), "n/a", timing["note"]]
+        return [*name, cache, "n/a", "", _number(kernel["gb"]), "n/a"]
     spread = "" if timing["spread"] is None else f"± {timing['spread'] / 2:.1%}"
     rate = "n/a" if timing["gb_per_s"] is None else f"{timing['gb_per_s']:.4g}"
-    return [*name, cache, shown_us(timing["median_us"]), spread, _number(kernel["gb"]), rate, timing["note"] or ""]
+    return [*name, cache, shown_us(timing["median_us"]), spread, _number(kernel["gb"]), rate]
 
 
 def _number(value: float | None) -> str:
@@ -57,6 +57,11 @@ def _lines(kernel: dict[str, Any]) -> list[str]:
     lines = []
     if kernel["problem"]:
         lines.append(kernel["problem"])
+    said: dict[str, list[str]] = {}
+    for cache in ("warm", "cold"):
+        if kernel[cache] is not None and kernel[cache]["note"]:
+            said.setdefault(kernel[cache]["note"], []).append(cache)
+    lines += [f"{' and '.join(states)}: {note}" for note, states in said.items()]
     if kernel["config"]:
         parts = [kernel["config"]]
         parts += [

@@ -36,13 +36,17 @@ def compare(
         call()
         measuring._synchronize()
         built[which] = (kernel, call, time.perf_counter() - start)
+    tick_s = 0.0
     rounds: dict[str, list[list[float]]] = {"plain": [], "wider": []}
     for _ in range(ROUNDS):
         for which in ("plain", "wider"):
-            rounds[which].append(measuring.clock.cold(built[which][1])["seconds"])
+            taken = measuring.clock.cold(built[which][1])
+            rounds[which].append(taken["seconds"])
+            tick_s = taken["tick_s"]
     return {
         "before": rounds["plain"],
         "after": rounds["wider"],
+        "tick_s": tick_s,
         "before_config": _resources(built["plain"][0])["config"],
         "after_config": _resources(built["wider"][0])["config"],
         "compile_s": max(0.0, built["wider"][2] - built["plain"][2]),
