@@ -7,8 +7,8 @@ A capture is a folder (or a .tar.gz of one) with ``trace.json.gz``, ``generated.
 are matched in order by normalised name. The verdict comes out of the whole pipeline, as the document would show it, except
 that a user's Triton kernel is looked up in the programs (*.py) beside the trace. Truth: memory if memory_pct >= 60 and
 >= sm_pct; compute if sm_pct >= 60; else latency. An abstention (``unknown``) counts as wrong, and is shown apart.
-With several captures each is a line and all together the last. No weight is fitted to the labels of a capture, so scoring a
-workload alone is leaving it out, but costs were rounded and faults mended with the captures in ``data/roofline`` at hand.
+With several captures each is a line and all together the last. Costs were read off, and faults mended with, the captures in
+``data/roofline``: ``roofline_loo.py`` leaves each out in turn, and only a new capture is a fair test (docs/roofline.md).
 """
 
 from __future__ import annotations

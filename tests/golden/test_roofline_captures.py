@@ -2,7 +2,7 @@
 
 The costs of instructions in ``roofline/instructions.py`` were rounded with these captures at hand, so the figures here show
 that nothing got worse; what the models are worth on programs that nobody has looked at, only a new capture tells
-(``capture/README.md``; the first score of five such captures is in ``capture/README.md`` too).
+(``capture/README.md``; the first scores of seven such captures are in ``docs/roofline.md``).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_each_given_program_alone(corpus: Path) -> None:
 
 def test_own_captures() -> None:
     rows = [r for path in sorted(OWN.glob("*.tar.gz")) for r in _rows(path)]
-    assert len(rows) >= 330
+    assert len(rows) >= 450
     direct = [r for r in rows if r.capture == "hand_triton"]  # mostly kernels whose sizes nothing recorded
     # A sixth of the generated time is one kernel whose masked lanes send sine and cosine into their exact reduction.
     _check([r for r in rows if r.capture != "hand_triton"], (0.94, 0.84), (0.95, 0.95))

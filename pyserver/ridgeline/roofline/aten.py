@@ -111,7 +111,7 @@ def demand(kernel: KernelInput) -> Demand | None:
     if "collect_statistics" in symbol:  # the first pass of a normalisation: a mean and a deviation a channel
         write = 8.0 * found[0].shape[1] if len(found[0].shape) > 1 else 8.0
     part = threads * pointwise.MOST_ELEMENTS / elements if elements else 1.0
-    if part < 1 and "elementwise_kernel" in lowered and "grid_stride" not in lowered:
+    if kernel.grid and part < 1 and "elementwise_kernel" in lowered and "grid_stride" not in lowered:
         # too few threads for the op's tensors: a step of it that works on something smaller
         read, write, fetched, elements = read * part, write * part, fetched * part, elements * part
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)

@@ -14,8 +14,8 @@ from ridgeline.roofline.tensors import Tensor
 
 VECTORIZED = 43.0
 """Instructions a thread (four to eight elements): read off Nsight Compute on an H200, as are the others here."""
-MOST_ELEMENTS = 16
-"""That a thread of these kernels takes (CUDALoops.cuh, thread_work_size and the vectors of one-byte types)."""
+MOST_ELEMENTS = 256
+"""More than a thread of these kernels takes (CUDALoops.cuh: 4 to 16), with room for kernels that loop."""
 CASTED = 52.0
 """An element of ``unrolled_elementwise_kernel``: a switch over the type at each load and store."""
 STRIDED_OPERAND, STRIDED_DIMENSION = 12.2, 10.3
