@@ -312,7 +312,9 @@ export function findings(page: Page): HTMLElement | null {
     "Findings, by what they save",
     summary && h("p", {}, `${summary.title}. ${summary.message}`),
     list.children.length ? list : null,
-    hints.children.length ? fold(`${hints.children.length} hints`, hints) : null,
+    hints.children.length
+      ? fold(hints.children.length === 1 ? "1 hint" : `${hints.children.length} hints`, hints)
+      : null,
   );
 }
 

@@ -2,10 +2,18 @@
 
 const NONE = "-";
 
+/** Python rounds ties to the even digit, `toFixed` away from zero. A tie is a multiple of half of the last digit. */
+function fixed(value: number, digits: number): string {
+  const tie = Number.isInteger(value * 2 ** (digits + 1)) && !Number.isInteger(value * 2 ** digits);
+  if (!tie) return value.toFixed(digits);
+  const below = Math.floor(value * 10 ** digits);
+  return ((below % 2 ? below + 1 : below) / 10 ** digits).toFixed(digits);
+}
+
 export function three(value: number): string {
   if (value === 0) return "0";
-  if (value >= 99.95) return value.toFixed(0);
-  return value >= 9.995 ? value.toFixed(1) : value.toFixed(2);
+  if (value >= 99.95) return fixed(value, 0);
+  return value >= 9.995 ? fixed(value, 1) : fixed(value, 2);
 }
 
 /** Three significant digits with the unit that fits; `-` for unknown. */
@@ -27,7 +35,7 @@ export function duration(us: number | null): string {
 export function percent(value: number | null): string {
   if (value === null) return NONE;
   if (value !== 0 && Math.abs(value) < 0.05) return "<0.1 %";
-  return `${value.toFixed(Math.abs(value) >= 9.95 ? 0 : 1)} %`;
+  return `${fixed(value, Math.abs(value) >= 9.95 ? 0 : 1)} %`;
 }
 
 /** Decimal units: `1.07 GB`. */
@@ -41,13 +49,13 @@ export function size(value: number | null): string {
     [1e9, 1e-6, "MB"],
     [1e12, 1e-9, "GB"],
   ] as const) {
-    if (bytes < limit * 0.9995) return `${sign}${unit === "B" ? bytes.toFixed(0) : three(bytes * factor)} ${unit}`;
+    if (bytes < limit * 0.9995) return `${sign}${unit === "B" ? fixed(bytes, 0) : three(bytes * factor)} ${unit}`;
   }
   return `${sign}${three(bytes * 1e-12)} TB`;
 }
 
 export function count(value: number): string {
-  return Math.abs(value - Math.round(value)) < 0.05 ? value.toFixed(0) : value.toFixed(1);
+  return Math.abs(value - Math.round(value)) < 0.05 ? fixed(value, 0) : fixed(value, 1);
 }
 
 export function plain(value: number | null, unit = ""): string {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline import cli_report, profile_io
+from ridgeline import cli_report, profile_io, units
 from ridgeline.profile import (
     CATEGORIES,
     Allocation,
@@ -122,6 +123,52 @@ def written(document: ProfileDocument, folder: Path, name: str) -> Path:
     page = folder / f"{name}.html"
     cli_report.run(str(folder / f"{name}.json"), before=None, output=page, quiet=True)
     return page
+
+
+def test_the_page_writes_figures_as_the_other_views_do() -> None:
+    """units.ts against units.py, exact ties of rounding among them."""
+    extension = CHECK.parents[3] / "extension"
+    esbuild = extension / "node_modules" / ".bin" / "esbuild"
+    if not esbuild.exists():
+        pytest.skip("the client's packages are not installed; run make web")
+    dice = random.Random(3)
+    values = [
+        0.0,
+        0.04,
+        0.05,
+        0.125,
+        0.5,
+        0.9996,
+        2.675,
+        9.94,
+        9.95,
+        9.995,
+        12.5,
+        13.5,
+        100.5,
+        101.5,
+        999.4,
+        999.6,
+        6e7,
+        -12.5,
+    ]
+    values += [10 ** dice.uniform(-3, 13) for _ in range(2000)] + [dice.randrange(8000) / 8 for _ in range(500)]
+    built = subprocess.run(
+        [esbuild, extension / "webview/src/units.ts", "--bundle", "--format=cjs"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    script = (
+        built.stdout + "const it = module.exports;"
+        'const values = JSON.parse(require("fs").readFileSync(0));'
+        "console.log(JSON.stringify(values.map((v) => [it.duration(v), it.percent(v), v < 0 ? null : it.size(Math.floor(v))])));"
+    )
+    done = subprocess.run(["node", "-e", script], input=json.dumps(values), capture_output=True, text=True, check=True)
+    for value, shown in zip(values, json.loads(done.stdout), strict=True):
+        assert shown[0] == units.duration(value)
+        assert shown[1] == units.percent(value)
+        assert shown[2] == (units.size(math.floor(value)) if value >= 0 else None)
 
 
 def test_ten_thousand_kernels_with_every_section(tmp_path: Path) -> None:
