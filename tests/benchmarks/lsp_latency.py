@@ -26,9 +26,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lsp"))
 
-from lsp_builder import kernel_row, line_row, publish, sha
 from lsprotocol import types
 
+from lsp_builder import kernel_row, line_row, publish, sha
 from ridgeline.lsp.anchors import Anchors
 from ridgeline.lsp.documents import Document
 from ridgeline.profile import CallLine, Device, File, GeneratedRef, ProfileDocument, Source, SourceRef, Totals

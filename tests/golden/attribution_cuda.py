@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from attribution_runs import PROGRAMS, Run, expected, marks, record
-
 from ridgeline.inductor.names import take_apart
 
 RUNS = (("eager_loop.py",), ("fused.py",), ("trained.py", "mine"), ("trained.py", "library"), ("threads.py",))

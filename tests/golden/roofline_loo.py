@@ -21,13 +21,12 @@ from types import ModuleType
 from typing import Any
 
 import roofline_score
-from roofline_score import Row, opened, score_capture
-
 from ridgeline.assemble import roof
 from ridgeline.roofline import aten, attention, conv, foreach, gemm, instructions, limits, pointwise, triton_model
 from ridgeline.roofline.estimator import estimate
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
 from ridgeline.roofline.verdict import classify
+from roofline_score import Row, opened, score_capture
 
 FACTORS = (0.8, 1.0, 1.25)
 Place = tuple[ModuleType, str, Any]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attribution_runs import PROGRAMS, Run, check_eager, fused_lines, marks, record
 
+from attribution_runs import PROGRAMS, Run, check_eager, fused_lines, marks, record
 from ridgeline.attribution.model import PhaseOf
 from ridgeline.attribution.split import line_rows
 

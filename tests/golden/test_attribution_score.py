@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from attribution_score import GRAPHED, WORKLOADS, evaluate
 
 FORWARD_PCT, BACKWARD_PCT, GRAPHED_PCT, WRONG_PCT = 99.0, 97.0, 95.0, 0.5

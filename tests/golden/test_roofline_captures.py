@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-import candidate_score
 import pytest
+
+import candidate_score
 from roofline_score import Row, opened, score_capture, share
 
 OWN = Path(__file__).parent / "data" / "roofline"

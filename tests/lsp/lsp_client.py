@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lsp_profiles import capabilities
 from lsprotocol import types
 from pytest_lsp import LanguageClient, make_test_lsp_client
+
+from lsp_profiles import capabilities
 
 OWN_NOTIFICATIONS = (
     "ridgeline/progress",

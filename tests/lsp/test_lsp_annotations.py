@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lsprotocol import types
+
 from lsp_builder import MODEL, Project
 from lsp_client import Session
 from lsp_profiles import capabilities
-from lsprotocol import types
-
 from ridgeline.profile import CompileEvent, Finding
 
 

@@ -8,9 +8,10 @@ import json
 import urllib.request
 
 import pytest
+from pygls.exceptions import JsonRpcException
+
 from lsp_builder import MODEL, Project, line_row
 from lsp_client import Session
-from pygls.exceptions import JsonRpcException
 
 
 def with_gelu_times(project: Project, factor: float):  # type: ignore[no-untyped-def]

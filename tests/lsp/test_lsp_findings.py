@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lsp_builder import MODEL, Project, sha
-from lsp_client import Session
 from lsprotocol import types
 
+from lsp_builder import MODEL, Project, sha
+from lsp_client import Session
 from ridgeline.profile import File, Finding, ProfileDocument, Source, Totals
 
 

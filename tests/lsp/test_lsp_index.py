@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from lsp_builder import Project, publish
 
+from lsp_builder import Project, publish
 from ridgeline import index
 from ridgeline.index.structure import bound_of
 

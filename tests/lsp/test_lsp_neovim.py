@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from lsp_builder import Project
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lsp_builder import Project
-from lsp_client import Session
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from lsp_builder import Project
+from lsp_client import Session
 from ridgeline.runs.processes import unsupported
 
 pytestmark = pytest.mark.skipif(unsupported() is not None, reason=unsupported() or "")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lsp_builder import MODEL, Project, publish
 from lsp_client import Session
-
 from ridgeline.profile import File, Line, ProfileDocument
 from ridgeline.runs.folder import RunFolder
 

@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 import pytest
-from lsp_builder import Project
-from lsp_client import Session
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from lsp_builder import Project
+from lsp_client import Session
 from ridgeline.lsp.documents import Document, Edit
 from ridgeline.lsp.timing import Timed, setup_of, statement_of
 

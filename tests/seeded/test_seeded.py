@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import markers
 import pytest
+
+import markers
 import suite
 
 CPU = suite.HERE / "cpu"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from trace_build import Json, write
 
 from ridgeline.attribution import Attribution, attribute
 from ridgeline.attribution.split import line_rows
@@ -15,6 +14,7 @@ from ridgeline.profile import Line, SourceRef, Unattributed
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Trace
 from ridgeline.trace.work import WorkTable, work_table
+from trace_build import Json, write
 
 
 @dataclass(slots=True)

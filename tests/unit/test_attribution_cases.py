@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attribution_build import Attributed, attributed, wrapper_text
-from trace_build import call, frame, kernel, label, op
 
+from attribution_build import Attributed, attributed, wrapper_text
 from ridgeline.attribution import attribute
 from ridgeline.attribution.frame_tree import parse_frame
 from ridgeline.attribution.model import PhaseOf
@@ -20,6 +19,7 @@ from ridgeline.attribution.stacks import StackResolver
 from ridgeline.inductor.provenance import read_provenance
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.work import work_table
+from trace_build import call, frame, kernel, label, op
 
 KEY = "## Call CompiledFxGraph fabc ##"
 

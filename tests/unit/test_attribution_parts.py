@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attribution_build import attributed
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_build import call, frame, kernel, op
 
+from attribution_build import attributed
 from ridgeline.attribution.align import align
 from ridgeline.attribution.graphs import fits_module, replay_places
 from ridgeline.attribution.nesting import Nest
@@ -20,6 +19,7 @@ from ridgeline.attribution.sources import SourceStore
 from ridgeline.attribution.timeline import LineTimeline
 from ridgeline.inductor.module import CallSite, WrapperModule
 from ridgeline.sidecar import Timeline
+from trace_build import call, frame, kernel, op
 
 
 def same(a: str, b: str) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from attribution_build import attributed, wrapper_text
-from trace_build import call, kernel, label, op
 
+from attribution_build import attributed, wrapper_text
 from ridgeline.attribution.sources import SourceStore
 from ridgeline.attribution.stacks import StackResolver, parse_stack
+from trace_build import call, kernel, label, op
 
 SOAK_EDITS = int(os.environ.get("RIDGELINE_SOAK_EDITS", "10000"))
 STATEMENTS = [

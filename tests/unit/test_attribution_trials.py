@@ -6,13 +6,13 @@ from array import array
 from pathlib import Path
 
 import pytest
-from attribution_build import attributed
-from trace_build import Json, call, frame, kernel, op, write
 
+from attribution_build import attributed
 from ridgeline.attribution import attribute
 from ridgeline.sidecar import Sidecar, Timeline
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.work import work_table
+from trace_build import Json, call, frame, kernel, op, write
 
 BASE_NS = 1_700_000_000_000_000_000
 

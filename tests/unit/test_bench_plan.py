@@ -6,9 +6,9 @@ import ast
 import tarfile
 from pathlib import Path
 
-import bench_modules as modules
 import pytest
 
+import bench_modules as modules
 from ridgeline.bench import harness, plan
 from ridgeline.bench.needs import of as needs_of
 

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from roofline_kernels import H200, inductor_file, launch, pointwise
 
 from ridgeline.roofline import KernelInput, cpp_source, cpp_work, estimate
 from ridgeline.roofline.peaks import device_spec
 from ridgeline.roofline.triton_model import analyse, buffer_bytes, traffic
+from roofline_kernels import H200, inductor_file, launch, pointwise
 
 LOOP_HEAD = """xnumel = {x}
 r0_numel = {r}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roofline_kernels import H100, H200, op, with_peaks
 
 from ridgeline.analysis import analyze_paths
 from ridgeline.roofline import attention, conv, estimate, gemm
 from ridgeline.roofline.peaks import device_spec
+from roofline_kernels import H100, H200, op, with_peaks
 
 BF16, HALF = "c10::BFloat16", "c10::Half"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from roofline_kernels import H200, op, with_peaks
 
 from ridgeline.roofline import estimate, gemm, sentences
 from ridgeline.roofline.peaks import datasheet, device_spec, ridge_points
+from roofline_kernels import H200, op, with_peaks
 
 BF16 = "c10::BFloat16"
 HALF = "c10::Half"

@@ -4,7 +4,6 @@ what a Triton kernel finds in the first-level cache."""
 from __future__ import annotations
 
 import pytest
-from roofline_kernels import H200, launch, op, pointwise
 
 from ridgeline.roofline import conv, estimate, gemm
 from ridgeline.roofline.limits import usage
@@ -12,6 +11,7 @@ from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.peaks import device_spec
 from ridgeline.roofline.pointwise import dimensions
 from ridgeline.roofline.tensors import Tensor
+from roofline_kernels import H200, launch, op, pointwise
 
 HALF = "c10::Half"
 STRIDED = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<F>>"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from roofline_kernels import H200, inductor_file, launch, op, pointwise
 
 from ridgeline.roofline import KernelInput, attention, conv, estimate, foreach, gemm
 from ridgeline.roofline.architecture import HOPPER, blocks_per_sm, waves
@@ -15,6 +14,7 @@ from ridgeline.roofline.symbolic import Access, Atom, Bound, union_elements
 from ridgeline.roofline.triton_model import analyse
 from ridgeline.roofline.user_kernels import user_kernel_text
 from ridgeline.roofline.verdict import classify, margin
+from roofline_kernels import H200, inductor_file, launch, op, pointwise
 
 BF16 = "c10::BFloat16"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from roofline_kernels import H200, pointwise, with_peaks
 
 from ridgeline.roofline import KernelInput, estimate
 from ridgeline.roofline.peaks import device_spec
+from roofline_kernels import H200, pointwise, with_peaks
 
 CPU = device_spec("cpu", "cpu", None, {"flops": {"fp32": 1e11}, "bandwidth_gb_s": {"read": 20.0}})
 NAMES = ["aten::mm", "aten::addmm", "aten::bmm", "aten::linear", "aten::convolution", "aten::convolution_backward", "aten::cudnn_convolution", "aten::_flash_attention_forward", "aten::_scaled_dot_product_flash_attention_backward", "aten::_foreach_add_", "aten::copy_", "aten::index", "aten::embedding", "aten::_softmax", "aten::sum", "aten::cat", "aten::max_pool2d", "CompiledFunction", "triton_poi_fused_add_0", "nothing", None]  # fmt: skip

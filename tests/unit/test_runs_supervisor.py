@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs_helpers import Starter, wait_for
 
 from ridgeline.runs.folder import RunInfo
+from runs_helpers import Starter, wait_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="process trees are kept on Linux only")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trace_build import call, kernel, op, write
 
 from ridgeline.trace import cache as columns
 from ridgeline.trace.cache import load, read_cached, save
 from ridgeline.trace.reader import read_trace
+from trace_build import call, kernel, op, write
 
 
 def same(one: Any, other: Any) -> bool:

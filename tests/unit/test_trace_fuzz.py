@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trace_fuzz import check, mutated, pieces_of
 
 from ridgeline.trace import intervals as iv
 from ridgeline.trace.nesting import innermost, nest
+from trace_fuzz import check, mutated, pieces_of
 
 SAMPLE = 300
 SOAK = 10_000

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trace_build import built, call, codes, frame, kernel, label, op, raw, write
 
 from ridgeline.attribution.frame_tree import parse_frame as frame_of
 from ridgeline.attribution.stacks import parse_stack
@@ -27,6 +26,7 @@ from ridgeline.trace.nesting import DEEPEST
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Trace, Work
 from ridgeline.trace.work import work_table
+from trace_build import built, call, codes, frame, kernel, label, op, raw, write
 
 
 def kernel_total(trace: Trace) -> float:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trace_build import built, call, codes, kernel, label, op
 
 from ridgeline.trace.frames import is_notebook_cell, parse_frame, without_address
 from ridgeline.trace.kinds import call_of
@@ -14,6 +13,7 @@ from ridgeline.trace.ranges import range_totals, self_times
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Call, Trace, Work
 from ridgeline.trace.work import work_table
+from trace_build import built, call, codes, kernel, label, op
 
 
 def op_names(trace: Trace) -> list[str | None]:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from trace_build import call, kernel, label, op, write
 
 from ridgeline.trace.gaps import idle_by_cause
 from ridgeline.trace.ranges import range_totals
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.work import work_table
+from trace_build import call, kernel, label, op, write
 
 KERNELS = 3_000_000
 SUMMARY = """

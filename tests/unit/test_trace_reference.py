@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import trace_reference
 
+import trace_reference
 from ridgeline.trace.intervals import union
 from ridgeline.trace.nesting import threads_of
 from ridgeline.trace.reader import read_trace

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trace_build import built, call, kernel, label, op
 
 from ridgeline.sidecar import Compile, Interval, LoaderInfo, Sidecar
 from ridgeline.trace import intervals as iv
@@ -20,6 +19,7 @@ from ridgeline.trace.multi import clock_shifts_us, collectives, rank_of, unix_ns
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Trace, Work
 from ridgeline.trace.work import work_table
+from trace_build import built, call, kernel, label, op
 
 
 def busy_and_span(trace: Trace) -> tuple[float, float]:
