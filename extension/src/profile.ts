@@ -114,7 +114,7 @@ export class Profiler implements vscode.Disposable {
     if (result.state === "cancelled") return;
     if (this.shows("onFailure")) this.show();
     const cause = result.cause;
-    const text = cause ? [cause.message, cause.hint].filter(Boolean).join(" ") : result.message || `${name} failed.`;
+    const text = cause ? sentences(cause.message, cause.hint) : result.message || `${name} failed.`;
     const actions = new Map((cause?.actions ?? []).map((action) => [action.title, action]));
     const show = result.state === "done" ? vscode.window.showWarningMessage : vscode.window.showErrorMessage;
     show(text, ...actions.keys(), "Show Output").then((picked) => {
@@ -178,6 +178,12 @@ export class Profiler implements vscode.Disposable {
   dispose(): void {
     this.cancel();
   }
+}
+
+/** Words of the command line as sentences of a message. */
+function sentences(...parts: (string | null | undefined)[]): string {
+  const said = parts.filter((part): part is string => Boolean(part));
+  return said.map((part) => part[0].toUpperCase() + part.slice(1).replace(/([^.?!])$/, "$1.")).join(" ");
 }
 
 /** Why a program cannot be profiled with this interpreter, seen without running the program; null when nothing speaks against it. */

@@ -40,6 +40,15 @@ def has_torch(python: str, cwd: str, env: dict[str, str]) -> bool | None:
     return None if answer is None else answer.strip() == "True"
 
 
+_NO_EVENTS = "holds no events of torch.profiler"
+"""What the analysis says of a trace of a program that ran, and in which no operation of torch did."""
+_NOTHING_RECORDED = Cause(
+    "nothing-recorded",
+    "the program ended, and nothing was recorded",
+    "did it run any torch operation in this process? For a server, use --after",
+)
+
+
 def of_program(
     spec: RunSpec,
     run_dir: Path,
@@ -81,18 +90,16 @@ def of_program(
         )
     raised = _raised(errors) if returncode > 0 else None
     if raised:
-        return Cause("script-failed", f"the program failed before anything was recorded: {raised}", "see its output")
+        return Cause(
+            "script-failed", f"the program failed before anything was recorded: {raised}", "its output has the rest"
+        )
     if returncode > 0:
         return Cause(
             "script-failed",
             f"the program ended with status {returncode} before anything was recorded",
             "its own message stands above",
         )
-    return Cause(
-        "nothing-recorded",
-        "the program ended, and nothing was recorded",
-        "did it run any torch operation in this process? For a server, use --after",
-    )
+    return _NOTHING_RECORDED
 
 
 def _raised(errors: str) -> str | None:
@@ -116,6 +123,8 @@ def of_analysis(returncode: int | None, output: str) -> Cause:
     """Why there is a trace but no profile; ``output`` is what the worker printed on standard error."""
     lines = [line for line in output.splitlines() if line.strip()]
     said = lines[-1].strip() if lines else f"it ended with status {returncode}"
+    if _NO_EVENTS in said:
+        return _NOTHING_RECORDED
     return Cause("analysis-failed", f"the analysis failed: {said}", "the trace is kept; log.txt has the whole message")
 
 
