@@ -183,7 +183,7 @@ export class Profiler implements vscode.Disposable {
 /** Words of the command line as sentences of a message. */
 function sentences(...parts: (string | null | undefined)[]): string {
   const said = parts.filter((part): part is string => Boolean(part));
-  return said.map((part) => part[0].toUpperCase() + part.slice(1).replace(/([^.?!])$/, "$1.")).join(" ");
+  return said.map((part) => part.charAt(0).toUpperCase() + part.slice(1).replace(/([^.?!])$/, "$1.")).join(" ");
 }
 
 /** Why a program cannot be profiled with this interpreter, seen without running the program; null when nothing speaks against it. */
