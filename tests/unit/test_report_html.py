@@ -292,6 +292,11 @@ def test_secrets_in_a_command_line(argv: list[str], shown: list[str]) -> None:
         ("tokens = tokenizer(text, padding=True)", "tokens = tokenizer(text, padding=True)"),
         ("next_token = logits.argmax(-1)", "next_token = logits.argmax(-1)"),
         ("y = a / b / c", "y = a / b / c"),
+        ("gcc -I/home/bob/inc/x.h", "gcc -I~/inc/x.h"),
+        ("in file:///Users/bob/w/x.py", "in file://~/w/x.py"),
+        (r"at C:\Users\bob", "at ~"),
+        ("kept in /home/bob/", "kept in ~/"),
+        ("see https://host/a/b/c", "see https://host/a/b/c"),
         ('x = torch.load("/home/wendeline/w/x.pt")', 'x = torch.load("x.pt")'),
     ],
 )

@@ -62,7 +62,7 @@ class _Maker:
             "lines": [self._line(line) for line in document.lines],
             "ops": [
                 {
-                    "name": self.redact.text(op.name), "shapes": op.input_shapes, "count": op.count / self.steps,
+                    "name": self.redact.text(op.name), "shapes": self.redact.text(op.input_shapes) if op.input_shapes else None, "count": op.count / self.steps,
                     "self_cpu": op.self_cpu_us / self.steps, "cpu": op.cpu_us / self.steps,
                     "self_device": self._per(op.self_device_us), "device": self._per(op.device_us),
                     "self_cpu_bytes": op.self_cpu_memory_bytes, "self_device_bytes": op.self_device_memory_bytes,
@@ -174,7 +174,7 @@ class _Maker:
             "grid": kernel.launch.grid, "block": kernel.launch.block, "registers": kernel.launch.registers,
             "shared": kernel.launch.shared_memory, "config": kernel.launch.config, "waves": kernel.launch.waves,
             "places": [place for s in own[:20] if (place := self._place(s))],
-            "aten": kernel.aten[:20],
+            "aten": [self.redact.text(name) for name in kernel.aten[:20]],
             "autotune": asdict(kernel.autotune) if kernel.autotune is not None else None,
             "half": self._outcome(half) if half is not None else None,
         }  # fmt: skip

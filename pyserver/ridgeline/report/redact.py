@@ -32,6 +32,9 @@ _LITERAL = re.compile(
 _DENSE = re.compile(r"[A-Za-z0-9+/=_-]{32,}")
 _ABSOLUTE = re.compile(r"(?<![\w./:~<\\])(?:/|[A-Za-z]:[\\/])(?:[\w.+@%=~-]+[\\/])+[\w.+@%=~-]+")
 
+_HOME = re.compile(r"(?:/home/|/Users/|[A-Za-z]:[\\/]Users[\\/])[^/\\\s'\":,;)]+")
+"""A person's folder, in whatever it stands: ``-I/home/me/include``, ``file:///home/me``."""
+
 
 class Redactor:
     """Makes paths relative and takes secrets out; ``count`` says how many were found."""
@@ -76,7 +79,9 @@ class Redactor:
         ):
             text, found = pattern.subn(shown, text)
             self.count += found
-        return _ABSOLUTE.sub(lambda match: self.path(match[0]), text) if paths else text
+        if paths:
+            text = _ABSOLUTE.sub(lambda match: "~" if _HOME.fullmatch(match[0]) else self.path(match[0]), text)
+        return _HOME.sub("~", text)
 
     def argv(self, argv: list[str]) -> list[str]:
         """A command line: the values of options and variables that are named like secrets, and what looks like one."""
