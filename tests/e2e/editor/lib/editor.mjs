@@ -21,6 +21,9 @@ const USER_SETTINGS = {
   "workbench.colorTheme": "Default Dark Modern",
   "window.restoreWindows": "none",
   "editor.minimap.enabled": false,
+  // What is typed is what stands there: Enter must not take a suggestion.
+  "editor.quickSuggestions": { other: "off", comments: "off", strings: "off" },
+  "editor.acceptSuggestionOnEnter": "off",
   "editor.accessibilitySupport": "off",
   "files.autoSave": "off",
   "files.hotExit": "off",

@@ -17,6 +17,7 @@ if (process.env.RIDGELINE_PICTURES)
     },
     {
       "an example with its lenses, hints, hover and Problems": async (window, place) => {
+        place.settings({ "editor.hover.above": false });
         await window.ready();
         await window.page.locator(".editor-actions a[aria-label^='Profile This File']").first().click();
         await window.toast("Profiling").waitFor();
