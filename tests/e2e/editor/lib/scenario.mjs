@@ -82,6 +82,8 @@ export function session(name, options, scenarios) {
         } catch (error) {
           await window.screenshot(`failed-${title.replaceAll(/\W+/g, "-").slice(0, 80)}`).catch(() => undefined);
           console.error(window.log().split("\n").slice(-25).join("\n"));
+          // What is unsaved would come back with the window, and the next scenario would fail of it.
+          await window.revert().catch(() => undefined);
           await window.load(file).catch(() => undefined);
           throw error;
         }

@@ -33,10 +33,14 @@ export class Workbench {
     for (let i = 0; i < 3; i++) await this.page.keyboard.press("Escape");
     if (await this.page.locator(".notifications-toasts.visible").count())
       await this.command("Notifications: Clear All");
-    while (await this.page.locator(".tab.dirty").count()) await this.command("View: Revert and Close Editor");
+    await this.revert();
     await this.command("View: Close All Editors");
     await this.hidePanel();
     await this.openFile(file);
+  }
+
+  async revert() {
+    while (await this.page.locator(".tab.dirty").count()) await this.command("View: Revert and Close Editor");
   }
 
   async hidePanel() {
