@@ -29,19 +29,22 @@ class MainThread:
         self._add.restype = ctypes.c_int
 
     def _drain(self, _: int | None) -> int:
-        while self._queue:
-            try:
-                function, done = self._queue.popleft()
-            except IndexError:
-                break
-            self.inside = True
-            try:
-                function()
-            except Exception as error:  # noqa: BLE001 - must not surface between two lines of the user's
-                self._on_error("a task in the main thread", error)
-            finally:
-                self.inside = False
-            done.set()
+        self.inside = True
+        try:
+            while self._queue:
+                try:
+                    function, done = self._queue.popleft()
+                except IndexError:
+                    break
+                try:
+                    function()
+                except Exception as error:  # noqa: BLE001 - must not surface between two lines of the user's
+                    self._on_error("a task in the main thread", error)
+                done.set()
+        finally:
+            # The very last thing: between this and the return no other thread runs, so that an exception that one of
+            # them throws at the main thread reaches the program's own code and never this C callback.
+            self.inside = False
         return 0
 
     def call(self, function: Callable[[], None], patience_s: float) -> bool:
