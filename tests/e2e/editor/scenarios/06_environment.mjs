@@ -59,7 +59,10 @@ session(
       await window.command("Ridgeline: Profile This File");
       await window.toast(/[Bb]uilding the analysis environment|Collecting|Downloading|Installing/).waitFor();
       await window.screenshot("building");
-      await window.lens(/\d\s?(?:ns|µs|ms|s|min)\s·/).first().waitFor({ timeout: 300_000 });
+      await window
+        .lens(/\d\s?(?:ns|µs|ms|s|min)\s·/)
+        .first()
+        .waitFor({ timeout: 300_000 });
       assert.match(window.log(), /-m venv/);
     },
   },
