@@ -1,6 +1,6 @@
 """What the agent costs a step: profiled steps against plain ones of the same process, and against no agent at all.
 
-    python tests/benchmarks/agent_overhead.py [--steps 60] [--repeats 3]
+    python tests/benchmarks/agent_overhead.py [--steps 60] [--repeats 3] [--no-lines]
 
 Prints one row a case: median plain step (unprofiled, under the agent), median profiled step, their ratio, and the
 minimum over repeats of process CPU time a step with and without the agent's hooks (after the window they cost one
@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+LINES = "--no-lines" not in sys.argv
+"""Whether the line timeline runs: its cost is the difference between two runs of this program."""
 MAIN = Path(__file__).resolve().parents[2] / "pyserver" / "ridgeline" / "agent" / "main.py"
 
 PROGRAM = """
@@ -66,6 +68,7 @@ def run(command: list[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--no-lines", action="store_true", help="without the line timeline")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     print(
@@ -84,7 +87,7 @@ def main() -> None:
                 bare.append(float(run([sys.executable, str(program), *arguments])))
                 target = Path(folder) / f"{kind}{width}-{repeat}"
                 target.mkdir()
-                spec = {"run_dir": str(target), "target": str(program), "args": arguments}
+                spec = {"run_dir": str(target), "target": str(program), "args": arguments, "lines": LINES}
                 (target / "spec.json").write_text(json.dumps(spec))
                 hooked.append(float(run([sys.executable, str(MAIN), str(target / "spec.json")])))
                 sidecar = json.loads((target / "sidecar.json").read_text())
