@@ -20,6 +20,16 @@ TITLES: dict[str, str] = {
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")
 
 
+def calls_in(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
+    """Calls of these names below ``tree``, however qualified."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func
+            last = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+            if last in names:
+                yield node
+
+
 class Edit(NamedTuple):
     """Replace a range by a text. Lines from 1, columns from 0 in characters, the end exclusive."""
 
@@ -61,18 +71,7 @@ class _Text:
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of these names, however qualified."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call):
-                called = node.func
-                last = (
-                    called.attr
-                    if isinstance(called, ast.Attribute)
-                    else called.id
-                    if isinstance(called, ast.Name)
-                    else None
-                )
-                if last in names:
-                    yield node
+        return calls_in(self.tree, *names)
 
     def calls_at(self, line: int, *names: str) -> list[ast.Call]:
         return [c for c in self.calls(*names) if c.lineno <= line <= (c.end_lineno or c.lineno)]

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.mends import calls_in
 from ridgeline.profile import SourceRef
 
 CLOCKS = ("time", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time_ns", "default_timer")
@@ -70,19 +71,7 @@ def _is_compound(statement: ast.stmt) -> bool:
 
 
 def _calls(statement: ast.stmt, names: tuple[str, ...]) -> bool:
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call):
-            called = node.func
-            last = (
-                called.attr
-                if isinstance(called, ast.Attribute)
-                else called.id
-                if isinstance(called, ast.Name)
-                else None
-            )
-            if last in names:
-                return True
-    return False
+    return any(True for _ in calls_in(statement, *names))
 
 
 def _legacy_uses(tree: ast.Module) -> Iterator[int]:
