@@ -96,6 +96,9 @@ def _links(server: RidgelineServer, view: View, row: Row, kernels: Sequence[str]
         )
         argument = quote(json.dumps([{"run": view.run.id, "kernel": kernels[0]}]), safe="")
         links.append(f"[trace](command:{trace}?{argument})")
+    if protocol.CLIENT_OPEN_OVERVIEW in server.wishes.commands:
+        argument = quote(json.dumps([{"run": view.run.id}]), safe="")
+        links.append(f"[overview](command:{protocol.CLIENT_OPEN_OVERVIEW}?{argument})")
     return " · ".join(links)
 
 

@@ -28,6 +28,7 @@ def create_server() -> RidgelineServer:
         lenses,
         lifecycle,
         navigation,
+        overview,
         symbols,
         timing,
         tracing,
@@ -52,6 +53,7 @@ def create_server() -> RidgelineServer:
         heat,
         tree,
         hot,
+        overview,
         commands,
     ):
         feature.register(server)

@@ -10,6 +10,8 @@ COMPARE = "ridgeline/compare"
 RUNS = "ridgeline/runs"
 ANNOTATIONS = "ridgeline/annotations"
 TREE = "ridgeline/tree"
+OVERVIEW = "ridgeline/overview"
+PLACES = "ridgeline/places"
 PROGRESS = "ridgeline/progress"
 OUTPUT = "ridgeline/output"
 PROFILE_CHANGED = "ridgeline/profileChanged"
@@ -29,6 +31,7 @@ COMMAND_SELECT_RUN = "ridgeline.server.selectRun"
 CLIENT_GO_TO = "ridgeline.goToLocations"
 CLIENT_PROFILE = "ridgeline.profileFile"
 CLIENT_OPEN_TRACE = "ridgeline.openTrace"
+CLIENT_OPEN_OVERVIEW = "ridgeline.openOverview"
 
 REQUEST_FAILED = -32803
 REQUEST_CANCELLED = -32800

@@ -11,7 +11,7 @@ from typing import Any
 
 from ridgeline import __version__, names
 from ridgeline.compare import Change, Comparison, compare
-from ridgeline.profile import Device, Frame, Kernel, Line, ProfileDocument, SourceRef
+from ridgeline.profile import Device, Frame, GeneratedRef, Kernel, Line, ProfileDocument, SourceRef
 from ridgeline.report.breakdown import parts
 from ridgeline.report.redact import Redactor
 from ridgeline.report.whatif import Outcome, outcomes, step_us, twice_as_fast
@@ -25,24 +25,34 @@ WHAT_IF_KERNELS = 500
 """Kernels, the hottest first, that "twice as fast" is reckoned for; the others together are hardly worth a per cent."""
 
 Json = dict[str, Any]
+Links = dict[str, list[tuple[str, int]]]
+"""Of a place as the page writes it: the files and (one-based) lines. More than one where shortened paths are the same."""
 
 
 def page_data(
     document: ProfileDocument, *, before: Mapping[str, Any] | None = None, after: Mapping[str, Any] | None = None
 ) -> Json:
     """``before`` and ``after`` are decoded documents for the comparison; ``after`` is ``document`` again."""
+    return page_and_links(document, before=before, after=after)[0]
+
+
+def page_and_links(
+    document: ProfileDocument, *, before: Mapping[str, Any] | None = None, after: Mapping[str, Any] | None = None
+) -> tuple[Json, Links]:
+    """The page's data, and where on this machine its places are: those stay with the editor that shows the page."""
     maker = _Maker(document)
     data = maker.data()
     if before is not None and after is not None:
         data["comparison"] = maker.comparison(compare(before, after))
     data["redacted"] = maker.redact.count
-    return data
+    return data, maker.links
 
 
 class _Maker:
     def __init__(self, document: ProfileDocument) -> None:
         self.document = document
         self.redact = Redactor(document)
+        self.links: Links = {}
         self.steps = document.source.steps or 1
 
     def data(self) -> Json:
@@ -107,7 +117,13 @@ class _Maker:
     def _where(self, file: str | None, line: int | None) -> str | None:
         if not file:
             return None
-        return f"{self.redact.path(file)}:{line}" if line else self.redact.path(file)
+        if not line:
+            return self.redact.path(file)
+        shown = f"{self.redact.path(file)}:{line}"
+        known = self.links.setdefault(shown, [])
+        if (file, line) not in known:
+            known.append((file, line))
+        return shown
 
     def _place(self, frame: Frame | SourceRef | None) -> str | None:
         return self._where(frame.file, frame.line) if frame is not None else None
@@ -174,10 +190,15 @@ class _Maker:
             "grid": kernel.launch.grid, "block": kernel.launch.block, "registers": kernel.launch.registers,
             "shared": kernel.launch.shared_memory, "config": kernel.launch.config, "waves": kernel.launch.waves,
             "places": [place for s in own[:20] if (place := self._place(s))],
+            "generated": [place for ref in kernel.generated[:6] if (place := self._generated(ref))],
             "aten": [self.redact.text(name) for name in kernel.aten[:20]],
             "autotune": asdict(kernel.autotune) if kernel.autotune is not None else None,
             "half": self._outcome(half) if half is not None else None,
         }  # fmt: skip
+
+    def _generated(self, ref: GeneratedRef) -> str | None:
+        """Where it is launched; else where it is defined."""
+        return self._where(ref.file, ref.call_lines[0].line if ref.call_lines else ref.line)
 
     def _line(self, line: Line) -> Json:
         share = line.step_share_pct

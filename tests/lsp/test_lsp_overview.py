@@ -1,0 +1,70 @@
+"""The overview's data: the page of a run, and the way from what it names back to the code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pygls.exceptions import JsonRpcException
+
+from lsp_builder import Project
+from lsp_client import Session
+
+
+def overwrite(profile: Path, data: bytes) -> None:
+    """As large and as old as it was, so that its index still seems to hold."""
+    was = profile.stat()
+    profile.write_bytes(data.ljust(was.st_size))
+    os.utime(profile, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+async def test_the_page_of_the_newest_run_and_its_places(vscode: Session, project: Project) -> None:
+    run = project.add_run()
+    found = await vscode.request("ridgeline/overview", {})
+    assert found["run"]["id"] == run.id
+    assert not set("<>&\n") & set(found["page"]), "it may stand in an element"
+    page = json.loads(found["page"])
+    gelu = next(kernel for kernel in page["kernels"] if "gelu" in kernel["name"])
+    places = {row["place"]: row["at"] for row in found["places"]}
+    assert set(gelu["places"]) <= set(places)
+    assert str(project.root) not in found["page"], "the page itself holds no absolute path"
+    line = project.line_of("gelu(h)")
+    at = places[gelu["places"][0]]
+    assert at == [[str(project.model), line + 1]]
+
+    uri = vscode.open(project.model)
+    await vscode.hover(uri, line)
+    vscode.edit(uri, 2, (0, 0, 0, 0, "\n\n"))
+    (here,) = await vscode.request("ridgeline/places", {"run": run.id, "places": at})
+    assert (here["uri"], here["range"]["start"]["line"]) == (uri, line + 2), "as the lines are numbered now"
+
+
+async def test_two_runs_are_compared(vscode: Session, project: Project) -> None:
+    project.add_run(name="20261129-100000")
+    new = project.add_run(name="20261129-110000")
+    found = await vscode.request("ridgeline/overview", {"run": new.id})
+    assert json.loads(found["page"])["comparison"]["kernels"]
+
+
+async def test_an_earlier_run_that_is_damaged_does_not_hide_this_one(vscode: Session, project: Project) -> None:
+    old = project.add_run(name="20261129-100000")
+    new = project.add_run(name="20261129-110000")
+    await vscode.request("ridgeline/overview", {"run": new.id})
+    overwrite(old.profile, b"x")
+    found = await vscode.request("ridgeline/overview", {"run": new.id})
+    assert json.loads(found["page"])["kernels"]
+
+
+async def test_a_run_that_is_damaged_is_a_message(vscode: Session, project: Project) -> None:
+    run = project.add_run()
+    await vscode.request("ridgeline/overview", {})
+    overwrite(run.profile, b'{"schema": 1, "kernels": 3, "source": {"kind": "trace", "path": "t"}}')
+    with pytest.raises(JsonRpcException, match=r"cannot be shown: profile\.kernels"):
+        await vscode.request("ridgeline/overview", {"run": run.id})
+
+
+async def test_without_a_run_there_is_nothing(vscode: Session) -> None:
+    found = await vscode.request("ridgeline/overview", {})
+    assert found == {"run": None, "page": None, "places": []}
