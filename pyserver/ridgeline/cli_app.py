@@ -168,44 +168,87 @@ def compare(
 @app.command()
 def bench(
     file: Annotated[Path, typer.Argument(help="A generated kernel file or module of Inductor's.", metavar="FILE")],
-    autotune: Annotated[
-        str, typer.Option(metavar="off|verify", help="Compare with a wider search of configurations (CUDA).")
-    ] = "off",
+    kernel: Annotated[
+        str | None, typer.Option(help="Only this kernel of the module (by the name that it has there).", metavar="NAME")
+    ] = None,
     cold_cache: Annotated[
         bool | None, typer.Option("--cold-cache/--warm-cache", help="Only this state of the cache (default: both).")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to measure for.", min=1)] = 300.0,
-    kernel: Annotated[str | None, typer.Option(help="Only this kernel of the module.")] = None,
-    size: Annotated[
-        list[str] | None, typer.Option(help="A size that only a run knows; repeatable.", metavar="u0=4096")
+    copy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Measure nothing; write a copy to edit (with --kernel, of that kernel alone).",
+            metavar="NEW_FILE",
+            dir_okay=False,
+        ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="An edited copy: its kernels beside FILE's on the same arguments, outputs compared.", metavar="EDITED"
+        ),
+    ] = None,
+    rtol: Annotated[
+        float | None,
+        typer.Option(help="With --against: relative tolerance of outputs (default: the element type's).", min=0),
+    ] = None,
+    atol: Annotated[
+        float | None, typer.Option(help="With --against: absolute tolerance (default: the element type's).", min=0)
+    ] = None,
+    autotune: Annotated[
+        str,
+        typer.Option(
+            metavar="off|verify", help="verify: is a wider search of configurations worth it? (Triton kernels)"
+        ),
+    ] = "off",
     exposed_share: Annotated[
-        float | None, typer.Option(help="The kernel's exposed part of a step, for the gain of the step.", min=0, max=1)
+        float | None,
+        typer.Option(
+            help="With --autotune verify: the part of a step that only this kernel fills, 0 to 1, for the gain of the step.",
+            min=0,
+            max=1,
+            metavar="PART",
+        ),
     ] = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(help="A size that the file leaves open; repeatable.", metavar="u0=4096"),
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to measure for.", min=1)] = 300.0,
     python: Python = None,
     cwd: Cwd = None,
     env: Env = None,
     format: Format = "text",
     output: Output = None,
 ) -> None:
-    """Benchmark a generated kernel, or every kernel of a generated module."""
-    from ridgeline.cli_bench import run
+    """Benchmark a generated kernel, or every kernel of a generated module; or an edited copy against its original.
 
-    status = run(
-        file,
+    A workbench in two commands: ridgeline bench FILE --copy mine.py --kernel NAME, edit mine.py, then
+    ridgeline bench FILE --against mine.py --kernel NAME.
+
+    Exit status: 0 measured; 1 nothing could be measured, or the outputs of the edited copy differ; 2 bad usage.
+    """
+    from ridgeline.cli_bench import Request, run
+
+    request = Request(
+        file=file,
         autotune=autotune,
         cold=cold_cache,
         timeout=timeout,
         kernel=kernel,
         size=size or [],
         exposed_share=exposed_share,
+        against=against,
+        copy=copy,
+        rtol=rtol,
+        atol=atol,
         python=python,
         cwd=cwd,
         env=env or [],
         format=format,
         output=output,
     )
-    raise typer.Exit(status)
+    raise typer.Exit(run(request))
 
 
 @app.command()

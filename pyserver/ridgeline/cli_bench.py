@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ridgeline.bench import document, plan
+from ridgeline.bench import document, plan, workbench
 from ridgeline.cli_common import (
     FAILED,
     INTERRUPTED,
@@ -26,60 +28,146 @@ from ridgeline.runs import processes
 CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
-def run(
-    file: Path,
-    *,
-    autotune: str,
-    cold: bool | None,
-    timeout: float,
-    kernel: str | None,
-    size: list[str],
-    exposed_share: float | None,
-    python: str | None,
-    cwd: Path | None,
-    env: list[str],
-    format: str,
-    output: Path | None,
-) -> int:
-    """The exit status: 0 with something measured, 1 with nothing. Raises :class:`CommandError`."""
-    check_format(format)
-    if autotune not in ("off", "verify"):
-        raise CommandError(f"--autotune {autotune}: choose off or verify")
-    text = _text(file)
-    try:
-        planned = plan.read(text, str(file.absolute()), _sizes(size))
-    except plan.PlanError as error:
-        raise CommandError(str(error)) from error
-    if kernel is not None and all(k.name != kernel for k in planned.kernels):
-        raise CommandError(f"{file} defines no kernel {kernel}")
-    verify = autotune == "verify"
-    caches = ["warm", "cold"] if cold is None else ["cold"] if cold else ["warm"]
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """The options of the command, as typed."""
+
+    file: Path
+    autotune: str = "off"
+    cold: bool | None = None
+    timeout: float = 300.0
+    kernel: str | None = None
+    size: list[str] = field(default_factory=list)
+    exposed_share: float | None = None
+    against: Path | None = None
+    copy: Path | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    python: str | None = None
+    cwd: Path | None = None
+    env: list[str] = field(default_factory=list)
+    format: str = "text"
+    output: Path | None = None
+
+
+def run(asked: Request) -> int:
+    """The exit status: 0 with something measured, 1 with nothing, or where the outputs of an edited copy differ.
+
+    Raises :class:`CommandError`.
+    """
+    check_format(asked.format)
+    if asked.autotune not in ("off", "verify"):
+        raise CommandError(f"--autotune {asked.autotune}: choose off or verify")
+    if asked.against is None and (asked.rtol is not None or asked.atol is not None):
+        raise CommandError("--rtol and --atol say how far outputs may differ: they go with --against")
+    text = _text(asked.file)
+    planned = _planned(text, asked.file, asked.size)
+    if asked.kernel is not None and all(k.name != asked.kernel for k in planned.kernels):
+        raise CommandError(f"{asked.file} defines no kernel {asked.kernel}{_names(planned)}")
+    if asked.copy is not None:
+        return _copied(asked, text, planned)
+    verify = asked.autotune == "verify"
+    caches = ["warm", "cold"] if asked.cold is None else ["cold"] if asked.cold else ["warm"]
     with tempfile.TemporaryDirectory(prefix="ridgeline-bench-", dir=_plain_folder()) as folder:
         copy = os.path.join(folder, "generated.py")
         # The harness is left out where its inputs were read: it is not needed, and may be what keeps the file from loading.
         whole = planned.file_kind == "module" and planned.inputs is None
         Path(copy).write_text(text if whole else planned.body, encoding="utf-8")
-        asked = document.request(
-            planned, text=text, path=copy, caches=caches, timeout_s=timeout, verify=verify, only=kernel
+        against, notes = _against(asked, planned, folder)
+        question = document.request(
+            planned,
+            path=copy,
+            caches=caches,
+            timeout_s=asked.timeout,
+            verify=verify,
+            only=asked.kernel,
+            against=against,
         )
-        status, result = _measured(
-            asked, interpreter(python), folder, cwd=cwd, env=_environment(environment(env), folder, private=verify)
-        )
+        env = _environment(environment(asked.env), folder, private=verify)
+        status, result = _measured(question, interpreter(asked.python), folder, cwd=asked.cwd, env=env)
     if status == INTERRUPTED:
         raise CommandError("interrupted", INTERRUPTED)
-    written = document.build(planned, result, verify=verify, exposed_share=exposed_share, only=kernel)
-    if format == "json":
-        write_json(json.dumps(written, allow_nan=False).encode(), output)
+    written = document.build(
+        planned, result, verify=verify, exposed_share=asked.exposed_share, only=asked.kernel, against=against
+    )
+    written["notes"][:0] = notes
+    if asked.format == "json":
+        write_json(json.dumps(written, allow_nan=False).encode(), asked.output)
     else:
         from ridgeline.bench.text import show
 
-        with text_console(output) as console:
+        with text_console(asked.output) as console:
             show(written, console)
+    return _status(written)
+
+
+def _status(written: dict[str, Any]) -> int:
     problems = [k["problem"] for k in written["kernels"]]
     if problems and None not in problems:
         say(f"nothing could be measured: {problems[0]}")
         return 1
+    failed = [k["name"] for k in written["kernels"] if k["against"] and not _agrees(k)]
+    if failed:
+        say(f"{', '.join(failed[:3])}: not the same result as the original's, or not compared")
+    return 1 if failed else 0
+
+
+def _agrees(kernel: dict[str, Any]) -> bool:
+    return kernel["against"]["problem"] is None and bool(kernel["against"]["equal"])
+
+
+def _planned(text: str, file: Path, sizes: list[str]) -> plan.Plan:
+    try:
+        return plan.read(text, str(file.absolute()), _sizes(sizes))
+    except plan.PlanError as error:
+        raise CommandError(str(error)) from error
+
+
+def _names(planned: plan.Plan) -> str:
+    """The kernels that there are, for a name that is not among them."""
+    names = [kernel.name for kernel in planned.kernels]
+    if not names:
+        return ": it defines none"
+    return f"; it defines {', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
+
+
+def _copied(asked: Request, text: str, planned: plan.Plan) -> int:
+    """Writes the editable copy and says how to measure it. An existing file may hold edits: it is never overwritten."""
+    assert asked.copy is not None
+    if asked.against is not None:
+        raise CommandError("--copy makes a copy to edit, --against measures an edited one: one at a time")
+    if planned.file_kind == "module" and not planned.kernels:
+        raise CommandError(f"{asked.file} defines no kernels: there is nothing to edit")
+    try:
+        with asked.copy.open("x", encoding="utf-8") as out:
+            out.write(workbench.copy_of(text, planned, asked.kernel))
+    except FileExistsError as error:
+        raise CommandError(f"{asked.copy} is there already, perhaps with edits: name another file") from error
+    except OSError as error:
+        raise CommandError(f"cannot write {asked.copy}: {error.strerror or error}") from error
+    only = f" --kernel {asked.kernel}" if asked.kernel is not None and planned.file_kind == "module" else ""
+    print(asked.copy)
+    say(f"edit it, then: ridgeline bench {shlex.quote(str(asked.file))} --against {shlex.quote(str(asked.copy))}{only}")
     return 0
+
+
+def _against(asked: Request, planned: plan.Plan, folder: str) -> tuple[document.Against | None, list[str]]:
+    """The edited copy, put beside the original's text, and what is to be said about it. Raises :class:`CommandError`."""
+    if asked.against is None:
+        return None, []
+    text = _text(asked.against)
+    edited = _planned(text, asked.against, asked.size)
+    found, notes = workbench.pairs(planned, edited, asked.kernel)
+    if not found:
+        if {k.name for k in planned.kernels} & {k.name for k in edited.kernels} and asked.kernel is None:
+            raise CommandError(
+                f"every kernel of {asked.against} is as in {asked.file}: edit one, or name one with --kernel to compare it anyway"
+            )
+        wanted = asked.kernel or "of these names"
+        raise CommandError(f"{asked.against} has no kernel {wanted} of {asked.file}{_names(planned)}")
+    copy = os.path.join(folder, "edited.py")
+    Path(copy).write_text(edited.body, encoding="utf-8")
+    return document.Against(str(asked.against), copy, text, found, (asked.rtol, asked.atol)), notes
 
 
 def _text(file: Path) -> str:

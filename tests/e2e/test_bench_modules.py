@@ -233,6 +233,62 @@ def test_the_text_says_cold_and_warm(made: Path) -> None:
     assert "(forward)" in done.stdout
 
 
+def test_an_edited_copy_is_measured_beside_its_original_and_its_outputs_compared(made: Path, tmp_path: Path) -> None:
+    """The workbench: copy, edit, compare; a right edit, a wrong one, and one that does not compile."""
+    original, mine = made / "cfp80.py", tmp_path / "mine.py"
+    done = subprocess.run(
+        command(original, "--copy", str(mine)), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, str(mine))
+    assert f"--against {mine}" in done.stderr
+    assert mine.read_text() == original.read_text()
+    again = subprocess.run(
+        command(original, "--copy", str(mine)), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (again.returncode, mine.read_text()) == (2, original.read_text())
+    assert "perhaps with edits" in again.stderr
+
+    text = mine.read_text()
+    assert "tmp1 + tmp3;" in text
+    mine.write_text(text.replace("tmp1 + tmp3;", "tmp3 + tmp1;"))
+    status, document, err = bench(original, "--against", str(mine))
+    assert status == 0, err
+    (kernel,) = measured(document).values()
+    compared = kernel["against"]
+    assert (compared["problem"], compared["equal"]) == (None, True)
+    assert [one["state"] for one in compared["outputs"]] == ["same"]
+    for cache in ("warm", "cold"):
+        assert compared[cache]["state"] in ("faster", "slower", "same")
+        assert compared[cache]["before_us"] > 0
+        assert compared[cache]["after_us"] > 0
+
+    mine.write_text(text.replace("tmp1 + tmp3;", "tmp1;"))
+    status, document, err = bench(original, "--against", str(mine), "--warm-cache")
+    assert status == 1
+    (kernel,) = measured(document).values()
+    assert kernel["against"]["equal"] is False
+    assert kernel["against"]["outputs"][0]["worst"] == pytest.approx(1.0)
+    assert kernel["warm"]["median_us"] > 0  # the original's own times stand
+    status, _, err = bench(original, "--against", str(mine), "--warm-cache", "--atol", "1.01")
+    assert status == 0, err
+
+    mine.write_text(text.replace("tmp1 + tmp3;", "tmp1 + tmp9;"))
+    status, document, err = bench(original, "--against", str(mine), "--warm-cache")
+    assert status == 1
+    (kernel,) = measured(document).values()
+    line = next(n for n, row in enumerate(mine.read_text().splitlines(), 1) if "tmp9" in row)
+    assert kernel["against"]["problem"].startswith(f"{mine}, line {line}: "), kernel["against"]
+
+
+def test_a_copy_in_which_nothing_of_a_module_was_edited_is_one_line(made: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text((made / "cgather1.py").read_text())
+    status, document, err = bench(made / "cgather1.py", "--against", str(mine))
+    assert (status, document) == (2, None)
+    assert len(err.strip().splitlines()) == 1
+    assert "edit one" in err
+
+
 def test_a_script_and_a_missing_file_are_one_line(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("print('hello')\n")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import ridgeline.bench  # noqa: E402
+from bench_inside import load_inside  # noqa: E402
 
 KERNEL = """
 class Kernel:
@@ -30,18 +29,7 @@ k = Kernel()
 
 @pytest.fixture
 def inside() -> ModuleType:
-    """The package as the user's interpreter loads it: by location."""
-    folder = Path(ridgeline.bench.__file__).parent / "inside"
-    if "_ridgeline_bench" not in sys.modules:
-        spec = importlib.util.spec_from_file_location(
-            "_ridgeline_bench", folder / "__init__.py", submodule_search_locations=[str(folder)]
-        )
-        assert spec is not None
-        assert spec.loader is not None
-        package = importlib.util.module_from_spec(spec)
-        sys.modules["_ridgeline_bench"] = package
-        spec.loader.exec_module(package)
-    importlib.import_module("_ridgeline_bench.kernels")
+    load_inside()
     return importlib.import_module("_ridgeline_bench.tuned")
 
 

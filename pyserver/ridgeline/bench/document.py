@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
 
-from ridgeline.bench import measure, search, verdict
+from ridgeline.bench import measure, search, verdict, workbench
 from ridgeline.bench.needs import inner
 from ridgeline.bench.plan import Kernel, Plan, moved_bytes
 from ridgeline.inductor.kernel_file import parse_kernel_file
@@ -17,11 +17,32 @@ SCHEMA = 1
 GIGA = 1e9
 
 
+@dataclass(slots=True)
+class Against:
+    """The edited copy that the file is compared with."""
+
+    path: str
+    """As the person named it."""
+    copy: str
+    """Where the text to load lies."""
+    text: str
+    pairs: dict[str, workbench.Pair]
+    tolerance: tuple[float | None, float | None] = (None, None)
+    """(relative, absolute) instead of the element type's own."""
+
+
 def request(
-    plan: Plan, *, text: str, path: str, caches: list[str], timeout_s: float, verify: bool, only: str | None = None
+    plan: Plan,
+    *,
+    path: str,
+    caches: list[str],
+    timeout_s: float,
+    verify: bool,
+    only: str | None = None,
+    against: Against | None = None,
 ) -> dict[str, Any]:
     """What the user's interpreter is asked to do; ``path`` is where the copy of the file will lie."""
-    kernels = [kernel for kernel in plan.kernels if only is None or kernel.name == only]
+    kernels = chosen(plan, only, against)
     cuda = any(
         isinstance(value, dict) and str(value["device"]).startswith("cuda")
         for kernel in kernels
@@ -38,6 +59,7 @@ def request(
         "unbacked": plan.unbacked,
         "caches": caches,
         "timeout_s": timeout_s,
+        "edited": against.copy if against is not None else None,
         "kernels": [
             {
                 "name": kernel.name,
@@ -45,9 +67,31 @@ def request(
                 "bound": kernel.bounds,
                 "sites": [asdict(site) for site in kernel.sites],
                 "search": _search(kernel, plan.file_kind) if verify else None,
+                "against": _against(kernel, against),
             }
             for index, kernel in enumerate(kernels)
         ],
+    }
+
+
+def chosen(plan: Plan, only: str | None, against: Against | None) -> list[Kernel]:
+    """The kernels to measure: all, the one that is named, or those that the edited copy has as well."""
+    return [
+        kernel
+        for kernel in plan.kernels
+        if (only is None or kernel.name == only) and (against is None or kernel.name in against.pairs)
+    ]
+
+
+def _against(kernel: Kernel, against: Against | None) -> dict[str, Any] | None:
+    pair = against.pairs[kernel.name] if against is not None else None
+    if against is None or pair is None or pair.problem is not None:
+        return None
+    return {
+        "name": pair.edited.name,
+        "names": list(kernel.signature.names),
+        "reduces": _reduces(kernel),
+        "tolerance": list(against.tolerance),
     }
 
 
@@ -68,19 +112,28 @@ def _search(kernel: Kernel, file_kind: str) -> dict[str, str] | None:
 
 
 def build(
-    plan: Plan, result: Mapping[str, Any], *, verify: bool, exposed_share: float | None = None, only: str | None = None
+    plan: Plan,
+    result: Mapping[str, Any],
+    *,
+    verify: bool,
+    exposed_share: float | None = None,
+    only: str | None = None,
+    against: Against | None = None,
 ) -> dict[str, Any]:
     """The document. Times are microseconds, GB are 10^9 bytes, unknown is None."""
     rows = result.get("kernels", {})
     kernels = [
-        _kernel(kernel, rows.get(kernel.name), verify=verify, exposed_share=exposed_share)
-        for kernel in plan.kernels
-        if only is None or kernel.name == only
+        {
+            **_kernel(kernel, rows.get(kernel.name), verify=verify, exposed_share=exposed_share),
+            "against": _compared(kernel, rows.get(kernel.name), against),
+        }
+        for kernel in chosen(plan, only, against)
     ]
     return {
         "schema": SCHEMA,
         "kind": "bench",
         "file": plan.path,
+        "against": against.path if against is not None else None,
         "file_kind": plan.file_kind,
         "module_kind": plan.module_kind,
         "torch": result.get("torch"),
@@ -91,6 +144,23 @@ def build(
         "notes": [*plan.notes, *result.get("notes", [])],
         "warnings": list(result.get("warnings", [])),
     }
+
+
+def _compared(kernel: Kernel, row: Mapping[str, Any] | None, against: Against | None) -> dict[str, Any] | None:
+    """The edited copy beside the original; None where none was asked for."""
+    if against is None:
+        return None
+    pair = against.pairs[kernel.name]
+    taken = (row or {}).get("against")
+    if pair.problem is not None:
+        return workbench.judged({"problem": pair.problem})
+    if not isinstance(taken, dict):
+        return workbench.judged({"problem": "not compared: the original was not measured"})
+    if taken.get("problem") and taken.get("raw"):
+        place = workbench.place_of_error(taken["raw"], against.text, pair.edited.symbol)
+        if place is not None:
+            return workbench.judged({"problem": f"{against.path}, {place}"})
+    return workbench.judged(taken)
 
 
 def _kernel(
@@ -157,6 +227,13 @@ def _bytes(kernel: Kernel, site: Any) -> tuple[float | None, str | None]:
     return (None, None) if moved is None else (float(moved), "buffers")
 
 
+def _reduces(kernel: Kernel) -> bool:
+    """Whether it adds up values, so that another order changes its last bits."""
+    return any(
+        word in kernel.source for word in ("tl.sum(", "welford", "reduction", "vec_reduce_all", "tmp_acc", "tl.dot(")
+    )
+
+
 def _autotune(kernel: Kernel, row: Mapping[str, Any], exposed_share: float | None) -> dict[str, Any]:
     searched = row.get("search")
     if not isinstance(searched, dict):
@@ -177,6 +254,6 @@ def _autotune(kernel: Kernel, row: Mapping[str, Any], exposed_share: float | Non
         config=searched["after_config"],
         exposed_share=exposed_share,
         compile_s=searched["compile_s"],
-        reduces="tl.sum(" in kernel.source or "welford" in kernel.source or "reduction" in kernel.source,
+        reduces=_reduces(kernel),
     )
     return {**asdict(judged), "before_config": searched["before_config"], "searched_config": searched["after_config"]}

@@ -50,6 +50,8 @@ class Kernel:
     needs: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     bounds: int | None = None
+    symbol: str = ""
+    """The jitted function inside, where there is one."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ def _kernel_file(text: str, path: str, body: str, harness: harnesses.Harness) ->
         meta=inductor_meta(body),
         needs=user_needs.of(body, found.symbol, None),
         bounds=_bounds(body),
+        symbol=found.symbol,
     )
     if harness.complete:
         kernel.sites.append(Site(found.line, list(harness.inputs), list(harness.names)))
@@ -145,6 +148,7 @@ class _Module:
             if language == "triton"
             else [],
             bounds=_bounds(source),
+            symbol=definition.symbol,
         )
 
     def plan(self) -> Plan:

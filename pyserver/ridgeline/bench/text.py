@@ -15,7 +15,9 @@ def show(document: dict[str, Any], console: Console) -> None:
     from rich.table import Table
 
     kind = document["module_kind"] or "kernel"
-    console.print(escape(f"{document['file']}  ({kind})  {document['device'] or ''}, torch {document['torch'] or '?'}"))
+    against = f" against {document['against']}" if document["against"] else ""
+    where = f"{document['device'] or ''}, torch {document['torch'] or '?'}"
+    console.print(escape(f"{document['file']}{against}  ({kind})  {where}"))
     for warning in document["warnings"]:
         console.print(escape(f"warning: {warning}"), highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -26,6 +28,8 @@ def show(document: dict[str, Any], console: Console) -> None:
         shown = [cache for cache in ("warm", "cold") if kernel[cache] is not None]
         for cache in shown:
             table.add_row(*(escape(cell) for cell in _cells(kernel, cache, first=cache == shown[0])))
+            if kernel["against"] and kernel["against"][cache]:
+                table.add_row(*(escape(cell) for cell in _edited(kernel, kernel["against"][cache])))
         if not shown:
             table.add_row(escape(kernel["name"]), str(kernel["line"]), "", "n/a")
     console.print(table)
@@ -49,6 +53,14 @@ def _cells(kernel: dict[str, Any], cache: str, *, first: bool) -> list[str]:
     return [*name, cache, shown_us(timing["median_us"]), spread, _number(kernel["gb"]), rate]
 
 
+def _edited(kernel: dict[str, Any], compared: dict[str, Any]) -> list[str]:
+    """The edited copy's row below the original's; its time is of the A-B-A-B rounds."""
+    if compared["after_us"] is None:
+        return ["  edited", "", "", "n/a", "", "", "n/a"]
+    rate = "" if kernel["gb"] is None else f"{kernel['gb'] / compared['after_us'] * 1e6:.4g}"
+    return ["  edited", "", "", shown_us(compared["after_us"]), "", "", rate]
+
+
 def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.4g}"
 
@@ -57,6 +69,8 @@ def _lines(kernel: dict[str, Any]) -> list[str]:
     lines = []
     if kernel["problem"]:
         lines.append(kernel["problem"])
+    if kernel["against"]:
+        lines += [kernel["against"]["sentence"], *kernel["against"].get("notes", [])]
     said: dict[str, list[str]] = {}
     for cache in ("warm", "cold"):
         if kernel[cache] is not None and kernel[cache]["note"]:

@@ -56,9 +56,9 @@ def judge(
     ``within`` are further spreads known from elsewhere (as parts). Verified only if before/after - 1 exceeds both the
     spread and 5 %. Raises ``ValueError`` without positive samples.
     """
-    a, b = _median_of(before), _median_of(after)
+    a, b = median_of(before), median_of(after)
     speedup = a / b
-    spread = max([*(_scatter(r) for r in (*before, *after)), _drift(before), _drift(after), *within])
+    spread = spread_of(before, after, within=within)
     gain = speedup - 1
     if gain > max(spread, LEAST_GAIN):
         return Verdict(
@@ -103,7 +103,15 @@ def fastest(configurations: Sequence[dict[str, Any]]) -> str:
     return str(min(configurations, key=lambda row: row["kernel_us"])["name"])
 
 
-def _median_of(rounds: Sequence[Sequence[float]]) -> float:
+def spread_of(
+    before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], *, within: Sequence[float] = ()
+) -> float:
+    """What a difference of A and B has to exceed, as a part of the time: scatter within rounds, drift between them."""
+    return max([*(_scatter(r) for r in (*before, *after)), _drift(before), _drift(after), *within])
+
+
+def median_of(rounds: Sequence[Sequence[float]]) -> float:
+    """Raises ``ValueError`` where it is not above zero."""
     values = [value for samples in rounds for value in samples]
     if not values or statistics.median(values) <= 0:
         raise ValueError("no time above the timer's resolution: nothing to compare")

@@ -38,12 +38,17 @@ _ANY = (
 """What a generated file raises that this torch, this machine or a missing op does not suit."""
 
 
+RAW = 20_000
+"""Characters kept of a compiler's message."""
+
+
 class Measuring:
     def __init__(self, torch: Any, session: Session) -> None:
         self.torch, self.session, self.request = torch, session, session.request
         self.clock = CudaClock(torch) if self.request["cuda"] else CpuClock(torch)
         self.wanted = {kernel["name"]: kernel for kernel in self.request["kernels"]}
         self.rows: dict[str, Any] = session.result["kernels"]
+        self._edited: Any = None
 
     def run(self) -> None:
         try:
@@ -147,11 +152,24 @@ class Measuring:
                     row["search"] = compare(self, name, self.wanted[name]["search"], arguments, named)
                 except Exception as error:  # noqa: BLE001 - a search that fails leaves the kernel's own times standing
                     row["search_problem"] = f"the search failed ({_line(error)})"
+            if self.wanted[name].get("against") is not None:
+                row["against"] = self._against(kernel, self.wanted[name]["against"], arguments, named)
         except Exception as error:  # noqa: BLE001 - Triton's errors have no common base; each ends as this row's problem
             self._problem(name, self._missing_op(error) or f"cannot be run ({_line(error)})")
             return
         self.rows[name] = row
         self.session.save()
+
+    def _against(self, kernel: Any, wanted: dict[str, Any], given: list[Any], named: dict[str, Any]) -> dict[str, Any]:
+        """The edited copy beside the original; what keeps it from running is its row, with the whole message for its place."""
+        from .against import compare
+
+        try:
+            if self._edited is None:
+                self._edited = load(self.request["edited"], "edited")
+            return compare(self, kernel, getattr(self._edited, wanted["name"]), wanted, given, named)
+        except Exception as error:  # noqa: BLE001 - compilers' errors have no common base
+            return {"problem": f"the edited kernel cannot be run ({_line(error)})", "raw": str(error)[:RAW]}
 
     def call_of(self, kernel: Any, arguments: list[Any], named: dict[str, Any]) -> Callable[[], Any]:
         if callable(getattr(kernel, "run", None)):
