@@ -5,6 +5,7 @@ import { AnalysisEnvironment } from "./analysisEnvironment";
 import { HeatMap } from "./heat";
 import { Interpreters } from "./interpreter";
 import { Navigation } from "./navigation";
+import { OverviewPanel } from "./overview";
 import { Profiler } from "./profile";
 import {
   type Annotations,
@@ -44,15 +45,17 @@ export function activate(context: vscode.ExtensionContext): void {
   const heat = new HeatMap(context, ours);
   const tree = new HotTree(ours);
   const navigation = new Navigation(ours);
+  const overview = new OverviewPanel(context, ours);
 
   const wire = (client: LanguageClient) => [
     client.onNotification("ridgeline/progress", (progress: Progress) => profiler.onProgress(progress)),
     client.onNotification("ridgeline/output", (text: Output) => profiler.onOutput(text)),
     client.onNotification("ridgeline/annotations", (annotations: Annotations) => heat.show(annotations)),
     client.onNotification("ridgeline/tree", (next: Tree) => tree.receive(next)),
-    client.onNotification("ridgeline/profileChanged", ({ run }: ProfileChanged) =>
-      log.info(`Results of run ${run?.id ?? "none"} are shown`),
-    ),
+    client.onNotification("ridgeline/profileChanged", (changed: ProfileChanged) => {
+      log.info(`Results of run ${changed.run?.id ?? "none"} are shown`);
+      overview.follow(changed);
+    }),
   ];
 
   /** The interpreters of a document's program and of its analysis; the latter is built where it is missing. */
@@ -114,6 +117,7 @@ export function activate(context: vscode.ExtensionContext): void {
     goToLocations: navigation.goToLocations.bind(navigation),
     openKernel: (node?: TreeItem) => navigation.openKernel(node),
     openTrace: (target?: { run?: string; kernel?: string | null }) => navigation.openTrace(target),
+    openOverview: (target?: { run?: string }) => overview.open(target),
     showTree: () => vscode.commands.executeCommand("ridgeline.hot.focus"),
     toggleAnnotations,
     clear: () => vscode.commands.executeCommand("ridgeline.server.clear", {}),
@@ -139,6 +143,7 @@ export function activate(context: vscode.ExtensionContext): void {
     profiler,
     heat,
     tree,
+    overview,
     interpreters.onDidChange(() => ours.follow().catch(() => undefined)),
     ours.onDidChangeState((state) => {
       if (state === "ready") Promise.all([tree.refresh(), heat.ask(vscode.window.visibleTextEditors)]);

@@ -126,8 +126,9 @@ export class Profiler implements vscode.Disposable {
 
   /** The result in one line; the hot lines may be below the fold, so there is a way to the hottest. */
   private async announce(uri: vscode.Uri, message: string): Promise<void> {
-    const [hottest, list] = ["Hottest Line", "Hot Spots"];
-    const picked = await vscode.window.showInformationMessage(message, hottest, list);
+    const [hottest, list, overview] = ["Hottest Line", "Hot Spots", "Overview"];
+    const picked = await vscode.window.showInformationMessage(message, hottest, list, overview);
+    if (picked === overview) await vscode.commands.executeCommand("ridgeline.openOverview");
     if (picked === list) await vscode.commands.executeCommand("ridgeline.showTree");
     if (picked !== hottest) return;
     const client = await this.server.start();

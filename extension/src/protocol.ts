@@ -113,6 +113,14 @@ export interface OpenTrace {
   url: string | null;
 }
 
+export interface Overview {
+  run: RunInfo | null;
+  /** JSON that may stand inside an element. */
+  page: string | null;
+  /** What the page writes of a place, and the files and one-based lines of the run that it means. */
+  places: { place: string; at: [string, number][] }[];
+}
+
 export interface HotKernel {
   id: string;
   name: string;
@@ -127,6 +135,7 @@ export const CLIENT_COMMANDS = [
   "goToLocations",
   "profileFile",
   "openTrace",
+  "openOverview",
   "selectInterpreter",
   "rebuildAnalysis",
 ].map((name) => `ridgeline.${name}`);

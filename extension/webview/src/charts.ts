@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import type { Kernel, Memory, Step } from "./data";
-import { h, quiet, section } from "./dom";
+import { fold, h, place, quiet, section } from "./dom";
 import { simple } from "./table";
 import { duration, size } from "./units";
 
@@ -137,15 +137,11 @@ export function memory(found: Memory): HTMLElement {
       ? simple(
           "Largest allocations at the peak",
           ["at the peak", "size", "operator"],
-          found.top.map((row) => [row.place ?? "no line known", size(row.bytes), row.op ?? "-"]),
+          found.top.map((row) => [place(row.place) ?? "no line known", size(row.bytes), row.op ?? "-"]),
           [0, 2],
         )
       : null,
   );
-}
-
-export function fold(title: string, ...content: Node[]): HTMLElement {
-  return h("details", {}, h("summary", {}, title), ...content);
 }
 
 function scale(longest: number): [number, string] {

@@ -74,6 +74,7 @@ export interface Kernel {
   config: Known<string>;
   waves: Known<number>;
   places: string[];
+  generated: string[];
   aten: string[];
   autotune: Known<Autotune>;
   half: Known<Outcome>;

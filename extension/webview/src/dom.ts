@@ -1,5 +1,7 @@
 // Elements from values. Text only ever becomes text: whatever a trace holds is not trusted to be markup.
 
+import { ask, hosted, recall, remember } from "./host";
+
 export type Child = Node | string | null | undefined | false;
 
 export function h<K extends keyof HTMLElementTagNameMap>(
@@ -47,7 +49,32 @@ export function unseen(text: string): HTMLElement {
   return h("span", { class: "unseen" }, text);
 }
 
-export function facts(rows: [string, string | null][]): HTMLElement {
+/** `model.py:14`: within the editor a button that goes there. */
+export function place(text: string | null): Child {
+  if (!text || !hosted) return text;
+  const button = h("button", { type: "button", class: "place", title: "Go to the line" }, text);
+  button.addEventListener("click", (event) => {
+    event.stopPropagation();
+    ask({ open: text });
+  });
+  return button;
+}
+
+/** Several places, with commas between them. */
+export function places(texts: string[]): Child {
+  if (!texts.length) return null;
+  return h("span", {}, ...texts.flatMap((text, index) => [index ? ", " : null, place(text)]));
+}
+
+/** What is shown when asked for; it stays as it was left. */
+export function fold(title: string, ...content: Node[]): HTMLElement {
+  const key = `fold ${title}`;
+  const details = h("details", { open: recall<boolean>(key) ?? false }, h("summary", {}, title), ...content);
+  details.addEventListener("toggle", () => remember(key, details.open));
+  return details;
+}
+
+export function facts(rows: [string, Child][]): HTMLElement {
   const list = h("dl", { class: "facts" });
   for (const [name, value] of rows) if (value) list.append(h("div", {}, h("dt", {}, name), h("dd", {}, value)));
   return list;

@@ -1,7 +1,8 @@
 // The hot kernels, and all that is known of one.
 
 import type { Kernel, Page } from "./data";
-import { facts, h } from "./dom";
+import { type Child, facts, h, place, places } from "./dom";
+import { ask, traceable } from "./host";
 import { Table } from "./table";
 import { count, duration, percent, plain, size } from "./units";
 import { outcome } from "./whatif";
@@ -19,6 +20,7 @@ export function kernelTable(page: Page): HTMLElement {
       ...(several ? [{ label: "device", value: (row: Kernel) => String(row.device) }] : []),
     ],
     detail: (row) => kernelDetail(row, page.per),
+    key: (row) => row.id,
     columns: [
       { title: "kernel", value: (row) => row.name, cell: (row) => row.name, text: true },
       { title: `time/${page.per}`, value: (row) => row.us, cell: (row) => duration(row.us), width: 11 },
@@ -96,7 +98,8 @@ export function kernelDetail(kernel: Kernel, per: string): HTMLElement {
       ["shared memory", kernel.shared === null ? null : size(kernel.shared)],
       ["configuration", kernel.config],
       ["operators", kernel.aten.join(", ")],
-      ["from", kernel.places.join(", ")],
+      ["from", places(kernel.places)],
+      ["generated code", places(kernel.generated)],
       [
         "autotune",
         tuned &&
@@ -104,6 +107,7 @@ export function kernelDetail(kernel: Kernel, per: string): HTMLElement {
       ],
     ]),
     kernel.half && outcome({ ...kernel.half, label: "twice as fast" }, per),
+    traceable && traced(kernel),
   );
 }
 
@@ -120,7 +124,13 @@ function roof(kernel: Kernel, share: number | null): string {
   return share === null ? "-" : `${kernel.estimated ? "~" : ""}${percent(share)}`;
 }
 
-function from(kernel: Kernel): string {
-  const more = kernel.places.length > 1 ? ` +${kernel.places.length - 1}` : "";
-  return kernel.places.length ? `${kernel.places[0]}${more}` : "";
+function from(kernel: Kernel): Child {
+  const [first, ...more] = kernel.places;
+  return first ? h("span", { title: first }, place(first), more.length ? ` +${more.length}` : null) : null;
+}
+
+function traced(kernel: Kernel): Node {
+  const button = h("button", { type: "button", class: "action" }, "Open in Perfetto");
+  button.addEventListener("click", () => ask({ trace: kernel.id }));
+  return h("p", {}, button);
 }

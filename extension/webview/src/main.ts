@@ -4,6 +4,7 @@ import "./page.css";
 import { memory, spreads, steps } from "./charts";
 import type { Page } from "./data";
 import { h, section } from "./dom";
+import { hosted, recall, remember, settled } from "./host";
 import { kernelDetail, kernelTable } from "./kernels";
 import { roofline } from "./roofline";
 import { breakdown, comparison, findings, head, lines, operators, quality, ranges } from "./sections";
@@ -41,6 +42,11 @@ export function draw(page: Page, into: HTMLElement): void {
       ].filter(shown);
       into.append(...charts, foot(page));
       contents(nav, [...tables, ...charts]);
+      scrollTo(0, recall<number>("scroll") ?? 0);
+      addEventListener(
+        "scroll",
+        settled(() => remember("scroll", Math.round(scrollY))),
+      );
     }),
   );
 }
@@ -55,7 +61,8 @@ function contents(nav: HTMLElement, sections: HTMLElement[]): void {
     const heading = one.querySelector("h2");
     if (heading) list.append(h("li", {}, h("a", { href: `#${heading.id}` }, heading.textContent)));
   }
-  nav.replaceChildren(list, themes());
+  // The editor has a theme of its own.
+  nav.replaceChildren(...(hosted ? [list] : [list, themes()]));
 }
 
 function themes(): HTMLElement {

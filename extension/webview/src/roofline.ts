@@ -3,6 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import type { Device, Kernel, Roof } from "./data";
 import { h, quiet, section } from "./dom";
+import { ask, hosted } from "./host";
 import { duration, percent, plain, three } from "./units";
 
 /** Kernels beyond these, the hottest first, are left to the table: circles nobody can tell apart. */
@@ -94,7 +95,11 @@ function chart(device: Device, mine: Kernel[], all: Point[], per: string, show: 
   return section(
     `Roofline of ${device.name}`,
     h("p", { class: "note" }, note(device, mine, all, points)),
-    h("p", { class: "note" }, "Tab to the kernels, the arrow keys go from the hottest to the next, Enter shows one."),
+    h(
+      "p",
+      { class: "note" },
+      `Tab to the kernels, the arrow keys go from the hottest to the next, Enter shows one.${hosted ? " A click shows its line in the code as well." : ""}`,
+    ),
     legend(),
     h("div", { class: "chart" }, figure),
     detail,
@@ -135,7 +140,11 @@ function reachable(figure: Element, points: Point[], choose: (point: Point) => v
   circles.forEach((circle, index) => {
     circle.setAttribute("tabindex", index ? "-1" : "0");
     circle.setAttribute("role", "button");
-    circle.addEventListener("click", () => choose(points[index] as Point));
+    circle.addEventListener("click", () => {
+      const point = points[index] as Point;
+      choose(point);
+      if (point.kernel.places[0]) ask({ open: point.kernel.places[0], glance: true });
+    });
     circle.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity }[
         event.key

@@ -1,9 +1,9 @@
 // The sections that are tables and words.
 
-import { fold } from "./charts";
 import type { Change, Comparison, Device, Finding, Line, Op, Page, Range } from "./data";
-import { bar, facts, h, section, unseen } from "./dom";
-import { simple, Table } from "./table";
+import { bar, facts, fold, h, place, section, unseen } from "./dom";
+import { recall, remember } from "./host";
+import { type Column, simple, Table } from "./table";
 import { count, duration, percent, size } from "./units";
 
 export function head(page: Page): HTMLElement {
@@ -135,7 +135,7 @@ export function lines(page: Page): HTMLElement | null {
     sort: 1,
     search: (row) => `${row.place} ${row.text ?? ""}`,
     columns: [
-      { title: "line", value: (row) => row.place, cell: (row) => row.place, width: 28, text: true },
+      { title: "line", value: (row) => row.place, cell: (row) => place(row.place), width: 28, text: true },
       {
         title: `time/${page.per}`,
         value: (row) => row.us,
@@ -170,9 +170,12 @@ export function operators(page: Page): HTMLElement | null {
   const holder = h("div");
   const show = (grouped: boolean) =>
     holder.replaceChildren(operatorTable(grouped ? merged(page.ops) : page.ops, !grouped, page.per));
-  const box = h("input", { type: "checkbox", id: "by-shape" });
-  box.addEventListener("change", () => show(!box.checked));
-  show(true);
+  const box = h("input", { type: "checkbox", id: "by-shape", checked: recall<boolean>("by shape") ?? false });
+  box.addEventListener("change", () => {
+    remember("by shape", box.checked);
+    show(!box.checked);
+  });
+  show(!box.checked);
   return section(
     "Operators",
     shapes ? h("p", {}, box, " ", h("label", { for: "by-shape" }, "one row a shape")) : null,
@@ -181,7 +184,6 @@ export function operators(page: Page): HTMLElement | null {
 }
 
 function operatorTable(rows: Op[], shapes: boolean, per: string): HTMLElement {
-  const memory = rows.some((row) => row.self_device_bytes !== null);
   return new Table<Op>({
     caption: "Operators",
     rows,
@@ -229,18 +231,25 @@ function operatorTable(rows: Op[], shapes: boolean, per: string): HTMLElement {
         cell: (row) => duration(row.device === null || !row.count ? null : row.device / row.count),
         width: 11,
       },
-      ...(memory
-        ? [
-            {
-              title: "memory",
-              value: (row: Op) => row.self_device_bytes,
-              cell: (row: Op) => size(row.self_device_bytes),
-              width: 9,
-            },
-          ]
+      ...memoryColumns(rows),
+      ...(rows.some((row) => row.place)
+        ? [{ title: "from", value: (row: Op) => row.place, cell: (row: Op) => place(row.place), width: 18, text: true }]
         : []),
     ],
   }).element;
+}
+
+/** What an operator itself allocated less what it freed, where memory was recorded. */
+function memoryColumns(rows: Op[]): Column<Op>[] {
+  const found: Column<Op>[] = [];
+  for (const [title, value] of [
+    ["device memory", (row: Op) => row.self_device_bytes],
+    ["host memory", (row: Op) => row.self_cpu_bytes],
+  ] as const) {
+    if (!rows.some((row) => value(row))) continue;
+    found.push({ title, value, cell: (row) => size(value(row)), width: 13, hint: "allocated less freed, by itself" });
+  }
+  return found;
 }
 
 /** One row a name. What is unknown in every row stays unknown. */
@@ -278,7 +287,7 @@ export function ranges(page: Page): HTMLElement | null {
       { title: `time/${page.per}`, value: (row) => row.wall, cell: (row) => duration(row.wall), width: 10 },
       { title: "device", value: (row) => row.device, cell: (row) => duration(row.device), width: 10 },
       { title: "calls", value: (row) => row.count, cell: (row) => count(row.count), width: 8 },
-      { title: "from", value: (row) => row.place, cell: (row) => row.place ?? "", width: 26, text: true },
+      { title: "from", value: (row) => row.place, cell: (row) => place(row.place), width: 26, text: true },
     ],
   });
   return section("Ranges (record_function)", table.element);
@@ -300,7 +309,8 @@ export function findings(page: Page): HTMLElement | null {
       "li",
       { class: found.severity },
       h("strong", {}, found.title),
-      found.place && h("span", { class: "place" }, ` ${found.place}`),
+      " ",
+      found.place && h("span", { class: "place" }, place(found.place)),
       gain && h("span", { class: "gain" }, ` ${gain}`),
       h("p", {}, found.message),
       h("p", { class: "note" }, `${found.severity}: ${found.code}`),

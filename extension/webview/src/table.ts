@@ -1,6 +1,7 @@
 // A table that sorts, filters and searches, and holds only the rows in sight: ten thousand cost what fifty do.
 
 import { type Child, h, unique } from "./dom";
+import { recall, remember, settled } from "./host";
 
 export interface Column<T> {
   title: string;
@@ -29,6 +30,18 @@ export interface Options<T> {
   filters?: Filter<T>[];
   /** Shown under the table for the row that is chosen. */
   detail?: (row: T) => Node;
+  /** What tells that row again among those of another run. */
+  key?: (row: T) => string;
+}
+
+/** How a person left it. */
+interface Kept {
+  title: string | undefined;
+  descending: boolean;
+  search: string;
+  chosen: string[];
+  top: number;
+  row: string | null;
 }
 
 const ROW = 30;
@@ -53,11 +66,23 @@ export class Table<T> {
   private descending = true;
   private active = 0;
   private first = -1;
+  private search = "";
+  private shown: string | null = null;
+  private readonly keep: () => void;
 
   constructor(private readonly options: Options<T>) {
-    this.column = options.sort;
+    const kept = recall<Kept>(`table ${options.caption}`);
+    const sorted = options.columns.findIndex((column) => column.title === kept?.title);
+    this.column = sorted < 0 ? options.sort : sorted;
+    this.descending = sorted < 0 || (kept?.descending ?? true);
+    this.search = (options.search && kept?.search) || "";
+    this.words = words(this.search);
+    this.keep = settled(() => remember(`table ${options.caption}`, this.state()));
     this.texts = options.search && options.rows.map((row) => options.search?.(row).toLowerCase() ?? "");
-    this.chosen = (options.filters ?? []).map(() => "");
+    this.chosen = (options.filters ?? []).map((filter, index) => {
+      const value = kept?.chosen[index] ?? "";
+      return options.rows.some((row) => filter.value(row) === value) ? value : "";
+    });
     const table = h(
       "table",
       { class: "virtual", "aria-rowcount": options.rows.length + 1 },
@@ -79,11 +104,29 @@ export class Table<T> {
       requestAnimationFrame(() => {
         pending = false;
         this.paint();
+        this.keep();
       });
     });
     if (options.detail) this.body.addEventListener("keydown", (event) => this.key(event));
     this.element = h("div", { class: "table" }, this.controls(), this.region, options.detail ? this.detail : null);
     this.sort();
+    if (kept) this.restore(kept);
+  }
+
+  /** Once it is in the page, for what is not has no height to be scrolled by. */
+  private restore(kept: Kept): void {
+    const row = kept.row === null ? -1 : this.options.rows.findIndex((one) => this.options.key?.(one) === kept.row);
+    const at = row < 0 ? -1 : this.view.indexOf(row);
+    if (at >= 0) this.choose(at);
+    requestAnimationFrame(() => {
+      this.region.scrollTop = kept.top;
+    });
+  }
+
+  private state(): Kept {
+    const { column, descending, search, chosen, shown } = this;
+    const title = this.options.columns[column]?.title;
+    return { title, descending, search, chosen, top: this.region.scrollTop, row: shown };
   }
 
   private columns(): HTMLElement {
@@ -121,9 +164,11 @@ export class Table<T> {
         type: "search",
         placeholder: "words to find",
         "aria-label": `Search ${this.options.caption}`,
+        value: this.search,
       });
       input.addEventListener("input", () => {
-        this.words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+        this.search = input.value;
+        this.words = words(input.value);
         this.refresh();
       });
       controls.append(input);
@@ -132,7 +177,7 @@ export class Table<T> {
       const id = unique("filter");
       const select = h("select", { id }, h("option", { value: "" }, "all"));
       for (const value of [...new Set(rows.map(filter.value))].sort())
-        select.append(h("option", { value }, value.replaceAll("_", " ")));
+        select.append(h("option", { value, selected: value === this.chosen[index] }, value.replaceAll("_", " ")));
       select.addEventListener("change", () => {
         this.chosen[index] = select.value;
         this.refresh();
@@ -172,6 +217,7 @@ export class Table<T> {
       else header.removeAttribute("aria-sort");
     });
     this.paint();
+    this.keep();
   }
 
   /** Puts the rows in sight into the page. */
@@ -234,6 +280,8 @@ export class Table<T> {
       button.closest("tr")?.classList.toggle("chosen", chosen);
     }
     this.detail.replaceChildren(this.options.detail(row));
+    this.shown = this.options.key?.(row) ?? null;
+    this.keep();
   }
 
   private key(event: KeyboardEvent): void {
@@ -262,6 +310,10 @@ export class Table<T> {
   private focus(): void {
     this.body.querySelector<HTMLElement>(`button.choose[data-at="${this.active}"]`)?.focus({ preventScroll: true });
   }
+}
+
+function words(text: string): string[] {
+  return text.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
 function order(a: number | string | null, b: number | string | null, way: number): number {
