@@ -95,7 +95,11 @@ class TraceBuilder:
     ) -> None:
         args = -1
         if dims is not None or types is not None or concrete is not None:
-            args = len(self.op_args.input_dims)
+            table = self.op_args
+            sets = list(zip(table.input_dims, table.input_types, table.input_strides, table.concrete_inputs))
+            mine = (dims, types, strides, concrete)
+            args = sets.index(mine) if mine in sets else len(sets)
+        if args == len(self.op_args.input_dims):
             self.op_args.input_dims.append(dims)
             self.op_args.input_types.append(types)
             self.op_args.input_strides.append(strides)

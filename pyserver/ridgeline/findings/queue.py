@@ -15,6 +15,10 @@ from ridgeline.trace.tables import F64, I32, Call
 
 HOST_BOUND_PCT = 15.0
 """Of the step; the threshold of ``launch-bound``."""
+LAUNCH_US = 1500.0
+"""Longest gap that is put down to launching. An eager operation takes the host 5 to 50 µs, an optimizer that reads its step
+counts one by one a millisecond; in a longer gap the host does something else (``host-work``). HTA leaves gaps of more than
+1.5 ms between kernels unexplained for the same reason."""
 
 
 class Gap(NamedTuple):
@@ -51,9 +55,10 @@ class Queue:
 
     @cached_property
     def late_gaps(self) -> list[Gap]:
-        """Gaps within the recorded time that end with an event launched late."""
+        """Gaps within the recorded time that end with an event launched late. Not the one before the very first event: what
+        the device did before the recording is not known."""
         found = []
-        for at in np.flatnonzero(self.late):
+        for at in np.flatnonzero(self.late & np.isfinite(self.before)):
             lo, hi = float(self.before[at]), float(self.start[at])
             lo = max(lo, float(self.facts.recorded.start[0])) if len(self.facts.recorded.start) else lo
             if hi > lo and self.facts.within(hi):
@@ -76,8 +81,19 @@ class Queue:
     @cached_property
     def launch_spans(self) -> Spans:
         """Device idle whose only cause is that the host launches too slowly."""
-        gaps = self.facts.clip(spans.of((g.start, g.end) for g in self.late_gaps))
+        gaps = self.facts.clip(spans.of((g.start, g.end) for g in self.late_gaps if g.end - g.start <= LAUNCH_US))
         return spans.subtract(gaps, self.excused)
+
+    @cached_property
+    def long_gaps(self) -> list[Gap]:
+        """Late gaps too long for launching, before whose end the host neither waited, loaded, copied nor compiled."""
+        found = []
+        for gap in self.late_gaps:
+            if gap.end - gap.start > LAUNCH_US:
+                left = spans.subtract(self.facts.clip(spans.of([(gap.start, gap.end)])), self.excused)
+                if spans.measure(left) > LAUNCH_US:
+                    found.append(gap)
+        return found
 
     @cached_property
     def short_gaps(self) -> tuple[int, float]:

@@ -18,6 +18,7 @@ CPU_SPEEDUP = 1.5
 """Of the fused kernel over the written-out form, forward and backward, for 256 to 2048 keys."""
 SOFTMAX = ("aten::_softmax", "aten::softmax")
 MATH = "aten::_scaled_dot_product_attention_math"
+DROPOUT = ("aten::native_dropout", "aten::bernoulli_", "aten::bernoulli")
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -62,6 +63,7 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
     claims, total = facts.claims_of(work), facts.time_of(work)
     speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
     dims = facts.dims_of(rows[0])
+    dropped = facts.on_cpu and _drops(facts, work)
     first = next(iter(places.values()), None)
     return Candidate(
         code="attention-unfused",
@@ -72,20 +74,30 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
             else f"Attention over {dims[0][-1]} keys is written out {len(rows) / facts.n:.3g} times {facts.per}"
         )
         + f": {words.time(facts.per_step(total))} with its softmax and products.",
-        advice="See what keeps it from the fused kernel: torch.nn.attention.sdpa_kernel names the reason (mask, type, head size)."
+        advice="Its weights are dropped out while it trains, which the fused kernel of a CPU cannot do; dropout=0.0 there would be "
+        "another model."
+        if dropped
+        else "See what keeps it from the fused kernel: torch.nn.attention.sdpa_kernel names the reason (mask, type, head size)."
         if fallback
         else "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask) computes the same without storing the scores "
         "(other rounding).",
         at=first,
         cost_us=total,
-        saving_us=spans.measure(claims) * (1.0 - 1.0 / speedup),
-        claims=claims,
+        saving_us=None if dropped else spans.measure(claims) * (1.0 - 1.0 / speedup),
+        claims=None if dropped else claims,
+        hint=dropped,
         evidence={
+            "weights_dropped_out": dropped,
             "attentions_per_step": len(rows) / facts.n,
             "scores": dims[0] if dims else None,
             "assumed_speedup": speedup,
         },
     )
+
+
+def _drops(facts: Facts, work: list[int]) -> bool:
+    """Whether weights of the attention are dropped out."""
+    return any(facts.op_name(a) in DROPOUT for r in work for a in facts.ancestors(int(facts.work.op[r])))
 
 
 def _work(facts: Facts, rows: list[int], *, fallback: bool) -> list[int]:

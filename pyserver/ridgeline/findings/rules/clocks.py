@@ -8,26 +8,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.code import line_of, trees
 from ridgeline.findings.facts import Facts
 from ridgeline.mends import calls_in
 from ridgeline.profile import SourceRef
 
 CLOCKS = ("time", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time_ns", "default_timer")
 WAITS = ("synchronize", "item", "cpu", "tolist", "numpy", "wait", "elapsed_time")
-MAX_BYTES = 1 << 20
-"""Longer files are generated."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
     found = []
     lines = _device_lines(facts)
-    for path, text in facts.context.sources.items():
-        if len(text) > MAX_BYTES:
-            continue
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            continue  # not the text that ran: nothing can be said about it
+    for path, tree, text in trees(facts):
         if not facts.on_cpu:
             found += [
                 _clock(path, first, second, text) for first, second in _unsynchronised(tree, lines.get(path, set()))
@@ -87,7 +80,7 @@ def _clock(path: str, first: int, second: int, text: str) -> Candidate:
         fact=f"The clock is read here and at line {first}, with device work between and nothing that waits for it: it measures "
         "launching, not the work.",
         advice="torch.cuda.synchronize() before reading the clock, torch.cuda.Event, or torch.utils.benchmark.",
-        at=SourceRef(file=path, line=second, text=_line(text, second)),
+        at=SourceRef(file=path, line=second, text=line_of(text, second)),
         evidence={"related": [{"file": path, "line": first, "text": "the clock is started here"}]},
     )
 
@@ -99,10 +92,5 @@ def _legacy(path: str, line: int, text: str) -> Candidate:
         fact="torch.autograd.profiler.profile records with another, older collector and knows no schedule.",
         advice="torch.profiler.profile has replaced it.",
         hint=True,
-        at=SourceRef(file=path, line=line, text=_line(text, line)),
+        at=SourceRef(file=path, line=line, text=line_of(text, line)),
     )
-
-
-def _line(text: str, number: int) -> str | None:
-    lines = text.splitlines()
-    return lines[number - 1].strip() if 0 < number <= len(lines) else None

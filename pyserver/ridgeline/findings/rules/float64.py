@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.code import trees
 from ridgeline.findings.facts import Facts
+from ridgeline.mends import calls_in
 
 SPEEDUP = 2.5
 """Half the bytes, and no conversions from float32 and back any more; on consumer cards products gain far more (64 times).
@@ -19,19 +23,25 @@ def rule(facts: Facts) -> list[Candidate]:
         return []
     claims, total = facts.claims_of(rows), facts.time_of(rows)
     lines = facts.by_line(rows)  # one cause, usually: double precision spreads from where it entered
+    asked = _asked_for(facts)
     return [
         Candidate(
             code="float64",
             title="Arithmetic in double precision",
             fact=f"{len(rows) / facts.n:.3g} operations {facts.per} on float64 tensors take "
-            f"{words.time(facts.per_step(total))}, most of it here.",
-            advice="Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
+            f"{words.time(facts.per_step(total))}, most of it here."
+            + (" The program makes float64 its default type." if asked else ""),
+            advice=""
+            if asked
+            else "Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
             "changes numerics.",
             at=next((at for at, _ in lines if at is not None), None),
             cost_us=total,
-            saving_us=spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
-            claims=claims,
+            saving_us=None if asked else spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
+            claims=None if asked else claims,
+            hint=asked,
             evidence={
+                "asked_for": asked,
                 "operations_per_step": len(rows) / facts.n,
                 "assumed_speedup": SPEEDUP,
                 "changes_numerics": True,
@@ -48,6 +58,16 @@ def rule(facts: Facts) -> list[Candidate]:
             },
         )
     ]
+
+
+def _asked_for(facts: Facts) -> bool:
+    """Whether the program says that it means double precision: ``torch.set_default_dtype(torch.float64)``."""
+    return any(
+        ast.unparse(argument).endswith(("float64", "double"))
+        for _, tree, _ in trees(facts)
+        for call in calls_in(tree, "set_default_dtype")
+        for argument in [*call.args, *(k.value for k in call.keywords)]
+    )
 
 
 def _is_double(facts: Facts, row: int) -> bool:

@@ -1,7 +1,8 @@
 """``launch-bound``: the device's queue is empty because the host launches too slowly.
 
 A gap counts when the next launch call began after the device had run dry, while the host was neither waiting, loading,
-copying nor compiling. Low busy time alone is idleness, not its cause. Stacks slow the host several times over: on such
+copying nor compiling, and when it is not so long that the host must have been at something else (``host-work``). Low busy
+time alone is idleness, not its cause. Stacks slow the host several times over: on such
 a recording gaps prove nothing, and only the time of the driver calls themselves (C code, which stacks do not slow down)
 does: where the calls alone take longer than the device's work, the host cannot keep up whatever the profiler costs.
 """
@@ -13,11 +14,14 @@ from collections import defaultdict
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.queue import LAUNCH_US
 from ridgeline.profile import SourceRef
 
 SHARE_PCT = 15.0
 """Of the step. Recording shapes slows a host-bound step by up to 20 % (measured without stacks, batch size 1), so less
 than this can be the recording's own doing; TraceLens flags idle time from the same share."""
+MIN_GAPS = 10
+"""In a recording without steps. Fewer launches than this are a start or an end, not a program's way of working."""
 REMAINING_US = 1.0
 """A gap between two kernels of one CUDA graph."""
 RELATED = 3
@@ -31,9 +35,9 @@ def rule(facts: Facts) -> list[Candidate]:
     late = facts.queue.launch_spans
     lost = facts.real(late)
     share = 100.0 * lost / facts.base_us if facts.base_us else 0.0
-    if share < SHARE_PCT:
+    gaps = sum(g.end - g.start <= LAUNCH_US for g in facts.queue.late_gaps)
+    if share < SHARE_PCT or (not facts.steps and gaps < MIN_GAPS):
         return []
-    gaps = len(facts.queue.late_gaps)
     launches = len(facts.launch_calls)
     lines = _lines(facts)
     saving = max(0.0, lost - gaps * REMAINING_US)
@@ -91,6 +95,8 @@ def _lines(facts: Facts) -> list[tuple[SourceRef, float]]:
     lost: dict[tuple[str, int], float] = defaultdict(float)
     places: dict[tuple[str, int], SourceRef] = {}
     for gap in facts.queue.late_gaps:
+        if gap.end - gap.start > LAUNCH_US:
+            continue
         at = facts.line_of_event(gap.event)
         if at is not None:
             lost[at.file, at.line] += gap.end - gap.start

@@ -15,6 +15,8 @@ OPS_PER_STEP = 40
 each parameter, so this is the update of a model of three layers."""
 FUSED_WORDS = ("_fused_", "_foreach_", "multi_tensor_apply")
 HAS_FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
+HAS_FOREACH = (*HAS_FUSED, "Adadelta", "Adafactor", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
+"""torch's own; what another optimizer can do is not known."""
 DEVICE_SPEEDUP = 8.0
 CPU_SPEEDUP = 3.0
 """Of the step of the optimizer once it is fused; measured with AdamW and SGD on layers of 256 to 1024."""
@@ -49,7 +51,7 @@ def rule(facts: Facts) -> list[Candidate]:
 def _candidate(facts: Facts, kind: str, calls: list[tuple[int, float, float]], leaves: int) -> Candidate:
     claims, device_us = time_of(facts, calls)
     cost = facts.real(claims)
-    fused = kind in HAS_FUSED
+    fused, known = kind in HAS_FUSED, kind in HAS_FOREACH
     speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
     judged = facts.judged
     return Candidate(
@@ -63,11 +65,14 @@ def _candidate(facts: Facts, kind: str, calls: list[tuple[int, float, float]], l
         ),
         advice=f"{kind}(..., fused=True) updates all parameters in one pass."
         if fused
-        else f"{kind}(..., foreach=True) updates them together.",
+        else f"{kind}(..., foreach=True) updates them together."
+        if known
+        else "If it is yours: torch._foreach_* functions update all parameters in one call each.",
         at=_line(facts, calls[0]),
         cost_us=cost if judged else None,
-        saving_us=cost * (1.0 - 1.0 / speedup) if judged else None,
-        claims=claims if judged else None,
+        saving_us=cost * (1.0 - 1.0 / speedup) if judged and known else None,
+        claims=claims if judged and known else None,
+        hint=not known,
         evidence={
             "operations_per_step": leaves / len(calls),
             "threshold_per_step": OPS_PER_STEP,

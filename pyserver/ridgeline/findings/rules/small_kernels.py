@@ -10,11 +10,12 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
+from ridgeline.findings.loops import Loops
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import I64
 
 COUNT_PER_STEP = 40
-"""Of one operation on the same shapes, from one statement and step. A model's layers repeat one a dozen times or two."""
+"""Of one operation on the same shapes, from one statement and step, in a loop over parts (``loops.py``)."""
 MEDIAN_US = 10.0
 """TraceLens calls a kernel short below this; a launch costs the host about as much."""
 SPEEDUP = 10.0
@@ -48,6 +49,7 @@ def rule(facts: Facts) -> list[Candidate]:
         groups[at.file, at.line][_signature(facts, row)].append(row)
         places[at.file, at.line] = at
     found = []
+    loops = Loops(facts)
     for key, kinds in groups.items():
         repeated = [
             r
@@ -55,6 +57,7 @@ def rule(facts: Facts) -> list[Candidate]:
             if not (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
             and len(rows) >= COUNT_PER_STEP * facts.n
             and float(np.median(facts.work.time[rows])) < MEDIAN_US
+            and loops.over_parts([int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0])
             for r in rows
         ]
         if repeated:
