@@ -1,0 +1,99 @@
+"""Whether operations repeat because a Python loop goes over the parts of a tensor, or because a model has many layers.
+
+Both repeat one operation on one set of shapes from one statement. Over parts a loop repeats it with nothing heavy between
+(``(out[i] * w).sum()``), or with another part taken every time (``cell(x[:, t])``). Layers have a product or a convolution
+between, with weights of their own, and take no parts, or the same parts every time (the halves of rotary embeddings).
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.gemm import GEMM_OPS
+from ridgeline.trace.tables import I32, I64
+
+RUN = 20
+"""Repetitions without a product between them that only a loop makes: within one layer an operation on one set of shapes
+comes less than ten times (rotary embeddings: four products a layer)."""
+VARYING = 0.8
+"""Part of the repetitions that take another part than the one before."""
+HEAVY = (
+    *GEMM_OPS,
+    "aten::linear",
+    "aten::matmul",
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    "aten::convolution",
+    "aten::_convolution",
+    "aten::scaled_dot_product_attention",
+    "aten::layer_norm",
+    "aten::batch_norm",
+    "aten::group_norm",
+    "aten::rms_norm",
+    "aten::embedding",
+)
+"""Operations with weights, and attention: what makes a layer."""
+PARTS = ("aten::select", "aten::slice", "aten::narrow", "aten::index_select", "aten::index")
+
+
+class Loops:
+    """Calls of the host in order, thread by thread, and what lies between repetitions."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    @cached_property
+    def _calls(self) -> dict[int, I32]:
+        """Rows of the outermost ops of a thread, in order."""
+        facts = self.facts
+        tids = facts.trace.ops.tid
+        tops = np.array(sorted({facts.outermost(r) for r in range(len(tids))}), dtype=np.int32)
+        return {int(t): tops[tids[tops] == t] for t in np.unique(tids[tops])} if len(tops) else {}
+
+    @cached_property
+    def _heavy(self) -> dict[int, I64]:
+        """By thread: how many of the calls before each are heavy, themselves or within. Shape (calls + 1,)."""
+        return {tid: self._count(rows, HEAVY) for tid, rows in self._calls.items()}
+
+    def _count(self, rows: I32, names: tuple[str, ...]) -> I64:
+        facts = self.facts
+        wanted = [i for i, text in enumerate(facts.names) if text in names]
+        inside = {facts.outermost(int(r)) for r in np.flatnonzero(np.isin(facts.trace.ops.name, wanted))}
+        hits = np.array([int(r) in inside for r in rows], dtype=np.int64)
+        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(hits)])
+
+    def over_parts(self, ops: list[int]) -> bool:
+        """Whether the outermost calls of these ops, one operation on one set of shapes, are a loop over parts."""
+        facts = self.facts
+        tops = np.array(sorted({facts.outermost(r) for r in ops}), dtype=np.int32)
+        tids = facts.trace.ops.tid[tops]
+        return any(self._loops(int(tid), tops[tids == tid]) for tid in np.unique(tids))
+
+    def _loops(self, tid: int, tops: I32) -> bool:
+        calls = self._calls[tid]
+        at = np.searchsorted(calls, tops)
+        if len(at) < RUN:
+            return False
+        heavy = np.diff(self._heavy[tid][at]) > 0
+        if _longest(~heavy) + 1 >= RUN:
+            return True
+        parts = [self._parts(calls[lo:hi]) for lo, hi in itertools.pairwise(at)]
+        changes = sum(bool(a) and a != b for a, b in itertools.pairwise(parts))
+        return changes >= VARYING * (len(parts) - 1) and changes >= RUN - 2
+
+    def _parts(self, calls: I32) -> tuple[int, ...]:
+        """What these calls take out of tensors: their argument sets, which hold the index."""
+        facts = self.facts
+        return tuple(int(facts.trace.ops.args[r]) for r in calls if facts.op_name(int(r)) in PARTS)
+
+
+def _longest(flags: npt.NDArray[np.bool_]) -> int:
+    """Length of the longest run of true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return int((edges[1::2] - edges[::2]).max()) if len(edges) else 0
