@@ -9,7 +9,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from . import kernels, machine, markers, publish
+from . import crash, kernels, machine, markers, publish
 from .compiles import CompileWatch
 from .exits import Exits, status_of
 from .hooks import PostImport
@@ -76,6 +76,7 @@ class Agent:
         global CURRENT
         CURRENT = self
         self.folder.progress("starting", f"{self.main}")
+        crash.keep_frames(self.folder.path)
         self.exits.install()
         if self.timeline is not None:
             self.timeline.prepare()
@@ -295,6 +296,7 @@ class Agent:
                 self._packer.join()
         self.notes += self._harvest_notes()
         try:
+            crash.forget_empty(self.folder.path)
             self._write_sidecar(ended=True)
         except OSError as error:
             self.folder.progress("failed", f"the run folder cannot be written: {error}")

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from .calls import UnfinishedCalls
 from .guard import Guard
 from .kineto import accelerators, mute
 from .labels import Scopes
@@ -50,6 +51,7 @@ class Recorder:
         self.scopes = scopes
         self._publish, self._progress, self._complain = publish, progress, complain
         self.steady = Steady(spec.warmup)
+        self.calls = UnfinishedCalls(torch.__path__[0])
         self.state = "off"
         self.times = StepTimes()
         self.takes: list[Take] = []
@@ -168,15 +170,20 @@ class Recorder:
         return counted[0] if counted else None
 
     def early_again(self) -> None:
-        """Go on with another early recording: the last one held little, or no device."""
-        self.early_wanted = False
-        self._guarded(lambda: self._open("early", None, "whole") if self.state == "settle" else None)
+        """Go on with another early recording: the last one held little, or no device. Now, or when asked again."""
+
+        def begin() -> None:
+            if self.state == "settle" and self.calls.ended():
+                self.early_wanted = False
+                self._open("early", None, "whole")
+
+        self._guarded(begin)
 
     def open_timer(self, reason: str, length_ns: int) -> int:
         """Record a stretch of time; returns how long it should be, at most ``length_ns``, for its events to fit."""
 
         def begin() -> None:
-            if self.state == "settle":
+            if self.state == "settle" and self.calls.ended():
                 self._open("timer", None, reason)
 
         self._guarded(begin)
@@ -299,7 +306,7 @@ class Recorder:
         if interval is not None:
             self.times.before(interval)
         reason = self.forced or self.steady.verdict(track)
-        if reason is not None:
+        if reason is not None and self.calls.ended():
             self._open_one = OpenRecording(
                 self.torch, self.spec, self.timeline, self.scopes, "window", reason, track, self.sizing.steps()
             )
@@ -381,6 +388,7 @@ class Recorder:
         if one is None:
             return None
         take = one.close(keep)
+        self.calls.note()
         if take is None:
             return None
         if not take.window["steps"]:

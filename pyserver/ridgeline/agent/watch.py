@@ -86,6 +86,7 @@ class Watch:
 
     def _tick(self) -> None:
         recorder, now = self.recorder, time.time_ns()
+        recorder.calls.ended()
         if recorder.compiling:
             self._compiled_ns += now - self._last_tick_ns
         self._last_tick_ns = now
