@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from agent_bench import Runner
+
+from ridgeline.runs.causes import of_program
+from ridgeline.runs.spec import RunSpec
 
 pytestmark = [
     pytest.mark.torch,
@@ -176,3 +180,32 @@ for n in (1, 2, 3):
     assert [note["line"] for note in breaks] == [5]
     assert "graph_break" in breaks[0]["reason"]
     assert any(note["kind"] == "recompile" and note["line"] in (2, 3) for note in notes)
+
+
+def test_a_crash_leaves_the_frames_it_happened_in(runner: Runner) -> None:
+    text = LOOP + "import ctypes\ndef crash():\n    ctypes.string_at(0)\nstep()\ncrash()\n"
+    program = runner.program("crash.py", text)
+    run = runner.agent(program)
+    assert run.process.returncode == -signal.SIGSEGV
+    cause = of_program(
+        RunSpec(target=str(program), python=sys.executable, cwd=str(runner.folder)),
+        run.folder,
+        runner.env(),
+        returncode=run.process.returncode,
+        last=None,
+        errors="",
+    )
+    assert cause.code == "killed"
+    assert "SIGSEGV" in cause.message
+    frames = (run.folder / "crash.txt").read_text(encoding="utf-8")
+    line = text.splitlines().index("    ctypes.string_at(0)") + 1
+    assert f'File "{program}", line {line} in crash' in frames
+    assert ", in " in cause.message
+    assert cause.hint is not None
+    assert "crash.txt" in cause.hint
+
+
+def test_a_program_that_ends_well_leaves_no_frames(runner: Runner) -> None:
+    run = runner.agent(runner.program("well.py", LOOP + "step()\n"))
+    assert run.process.returncode == 0
+    assert not (run.folder / "crash.txt").exists()

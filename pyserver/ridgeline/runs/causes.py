@@ -13,6 +13,8 @@ from ridgeline.runs import processes
 from ridgeline.runs.progress import Progress
 from ridgeline.runs.spec import RunSpec
 
+_CRASH = "crash.txt"
+"""What ``agent/crash.py`` leaves in the run folder."""
 _LITTLE_SPACE = 64 << 20
 _SAID = 300
 """Characters of an exception's message that a cause repeats."""
@@ -81,7 +83,7 @@ def of_program(
             "out-of-memory", "the device's memory did not suffice", "use a smaller batch, or fewer processes on it"
         )
     if returncode < 0:
-        return _killed(returncode)
+        return _killed(returncode, run_dir)
     if last is not None and last.phase == "failed":
         return Cause(
             "agent-failed" if returncode == 125 else "script-failed",
@@ -109,14 +111,27 @@ def _raised(errors: str) -> str | None:
     return lines[0][:_SAID] if traceback and lines and re.match(r"[\w.]+(:|$)", lines[0]) else None
 
 
-def _killed(returncode: int) -> Cause:
+def _killed(returncode: int, run_dir: Path) -> Cause:
     try:
         name = signal.Signals(-returncode).name
     except ValueError:
         name = f"signal {-returncode}"
     if -returncode == signal.SIGKILL:
         return Cause("killed", "the program was killed (SIGKILL)", "often the kernel, out of memory: see dmesg")
-    return Cause("killed", f"the program was ended by {name} before anything was recorded")
+    place = _crashed_at(run_dir / _CRASH)
+    where = "" if place is None else f", in {place}"
+    hint = None if place is None else f"{_CRASH} in the run folder has the frames of all threads"
+    return Cause("killed", f"the program was ended by {name} before anything was recorded{where}", hint)
+
+
+def _crashed_at(file: Path) -> str | None:
+    """``file:line (function)`` of the innermost frame that the interpreter wrote down as it died."""
+    try:
+        text = file.read_text("utf-8", "replace")
+    except OSError:
+        return None
+    frame = re.search(r'^(?:Current thread|Stack) .*\n +File "(.*)", line (\d+) in (.*)$', text, re.MULTILINE)
+    return f"{frame[1]}:{frame[2]} ({frame[3]})" if frame else None
 
 
 def of_analysis(returncode: int | None, output: str) -> Cause:
