@@ -3,6 +3,7 @@ import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 import { AnalysisEnvironment } from "./analysisEnvironment";
 import { HeatMap } from "./heat";
+import { chooseRun } from "./history";
 import { Interpreters } from "./interpreter";
 import { Navigation } from "./navigation";
 import { OverviewPanel } from "./overview";
@@ -104,6 +105,11 @@ export function activate(context: vscode.ExtensionContext): void {
     const answer = await vscode.window.showInputBox(options);
     if (answer) await timeExpression(answer);
   };
+  const pin = async (pinned: boolean) => {
+    await ours.start();
+    const uri = vscode.window.activeTextEditor?.document.uri.toString();
+    await vscode.commands.executeCommand("ridgeline.server.pin", { uri, pinned });
+  };
   const restart = async () => {
     interpreters.refresh();
     await ours.restart();
@@ -120,6 +126,9 @@ export function activate(context: vscode.ExtensionContext): void {
     openOverview: (target?: { run?: string }) => overview.open(target),
     showTree: () => vscode.commands.executeCommand("ridgeline.hot.focus"),
     toggleAnnotations,
+    chooseRun: () => chooseRun(ours),
+    pin: () => pin(true),
+    unpin: () => pin(false),
     clear: () => vscode.commands.executeCommand("ridgeline.server.clear", {}),
     selectInterpreter: () => selectInterpreter(interpreters),
     rebuildAnalysis: () => analysis.remove().then(() => pythons()),

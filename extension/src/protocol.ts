@@ -10,6 +10,8 @@ export interface RunInfo {
   steps: number | null;
   stepUs: number | null;
   trace: string | null;
+  pinned: boolean;
+  rank: number | null;
 }
 
 export interface ProfileParams {
@@ -89,14 +91,14 @@ export interface TreeItem {
   description: string;
   tooltip: string;
   icon: string;
-  contextValue: "kernel" | "line" | "finding";
+  contextValue: "kernel" | "line" | "finding" | "change";
   location: Location | null;
   kernel: string | null;
   file: string | null;
 }
 
 export interface TreeGroup {
-  id: "kernels" | "lines" | "findings";
+  id: "changes" | "kernels" | "lines" | "findings";
   label: string;
   description: string;
   items: TreeItem[];

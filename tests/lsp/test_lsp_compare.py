@@ -77,6 +77,85 @@ async def test_the_comparison_is_a_document(vscode: Session, project: Project) -
     assert (found["before_run"]["id"], found["after_run"]["id"]) == (old.id, new.id)
 
 
+async def tree_with(session: Session, words: str) -> dict[str, list[str]]:
+    """Rows of the tree by group, once they hold ``words``."""
+    for _ in range(200):
+        groups = (await session.request("ridgeline/tree", {}))["groups"]
+        rows = {g["id"]: [f"{i['label']}: {i['description']}" for i in g["items"]] for g in groups}
+        rows["against"] = [g["description"] for g in groups if g["id"] == "changes"]
+        if words in str(rows):
+            return rows
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{words} not in {rows}")
+
+
+async def test_lens_hover_and_tree_tell_change_from_noise(vscode: Session, project: Project) -> None:
+    before = project.document()
+    before.totals.plain_step_us = 25_000.0
+    project.add_run(before, name="20261129-100000")
+    after = with_gelu_times(project, 0.5)
+    after.totals.plain_step_us = 22_900.0
+    after.findings = after.findings[1:]
+    project.add_run(after, name="20261129-110000")
+    uri = vscode.open(project.model)
+    rows = await tree_with(vscode, "▼")
+    assert rows["changes"][0] == "Step: 25.0 → 22.9 ms ▼ 8 %" or rows["changes"][0] == "Step: 25.0 ms → 22.9 ms ▼ 8 %"
+    assert any(row.startswith("Gone: hidden-sync") for row in rows["changes"])
+    assert any("▼ 50 %" in row for row in rows["kernels"] if "gelu" in row)
+    assert all("▼" not in row for row in rows["kernels"] if "gelu" not in row), "nothing is claimed inside the noise"
+    assert any("▼ 50 %" in row for row in rows["lines"])
+    hover = await vscode.hover(uri, project.line_of("gelu(h)")) or ""
+    assert hover.count("▼ 50 %") == 2, "the line's change, and its kernel's"
+    assert "against the run" in hover.splitlines()[-1]
+    assert "▼" not in (await vscode.hover(uri, project.line_of("self.first(x)")) or "").replace("▲▼", "")
+
+
+async def test_wall_time_of_other_settings_is_refused_in_the_tree(vscode: Session, project: Project) -> None:
+    before = project.document()
+    before.source.recorded_with.stacks = True
+    project.add_run(before, name="20261129-100000")
+    project.add_run(with_gelu_times(project, 0.5), name="20261129-110000")
+    vscode.open(project.model)
+    rows = await tree_with(vscode, "Wall time is not compared")
+    assert not any(row.startswith("Step:") for row in rows["changes"])
+    assert any(row.startswith("Device time: 14.1 ms → 12.1 ms/step ▼ 15 %") for row in rows["changes"]), rows["changes"]
+
+
+async def test_a_pinned_baseline_is_compared_with_until_it_is_unpinned(session: Session, project: Project) -> None:
+    first = project.add_run(name="20261129-100000")
+    project.add_run(with_gelu_times(project, 2.0), name="20261129-110000")
+    project.add_run(with_gelu_times(project, 0.5), name="20261129-120000")
+    uri, gelu = session.open(project.model), project.line_of("gelu(h)")
+
+    async def becomes(words: str) -> None:
+        for _ in range(100):
+            if words in (await session.lenses(uri))[gelu]:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{words} not in {await session.lenses(uri)}")
+
+    await becomes("▼ 75 %")
+    assert (await session.command("ridgeline.server.pin", {"run": first.id}))["pinned"] is True
+    assert first.pinned.exists()
+    await becomes("▼ 50 %")
+    assert "against the pinned run" in (await session.hover(uri, gelu) or "")
+    # It outlives the session: the mark is in the run's own folder.
+    again = await Session.start(session.profile, project.workspace, store=project.store)
+    again.open(project.model)
+    for _ in range(100):
+        if "▼ 50 %" in (await again.lenses(uri))[gelu]:
+            break
+        await asyncio.sleep(0.05)
+    else:
+        raise AssertionError(await again.lenses(uri))
+    unpin = next(action for action in await again.actions(uri, gelu) if "(unpin)" in action["title"])
+    await again.command(unpin["command"]["command"], *unpin["command"]["arguments"])
+    assert not first.pinned.exists()
+    await again.stop()
+    # The other window notices.
+    await becomes("▼ 75 %")
+
+
 async def test_the_trace_is_served_with_the_kernel_selected(vscode: Session, project: Project) -> None:
     pytest.importorskip("numpy")
     folder = project.add_run()

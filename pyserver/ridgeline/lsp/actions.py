@@ -39,6 +39,7 @@ def actions(server: RidgelineServer, params: types.CodeActionParams) -> list[typ
         )
         if found and view.run.wire()["trace"]:
             found.append(_action("Open the trace in Perfetto", PROFILE_KIND, trace, {"run": view.run.id}))
+        found += _of_baseline(server, view)
         found.append(_action("Clear the profile of this file", PROFILE_KIND, protocol.COMMAND_CLEAR, {"uri": uri}))
     if server.trusted and document.language == "python":
         if _timeable(document, params):
@@ -62,6 +63,17 @@ def _plain_range(where: types.Range) -> protocol.Json:
         "start": {"line": where.start.line, "character": where.start.character},
         "end": {"line": where.end.line, "character": where.end.character},
     }
+
+
+def _of_baseline(server: RidgelineServer, view: View) -> Iterator[types.CodeAction]:
+    run, compared = view.run, server.compared.get(view.run.id)
+    argument = {"uri": view.document.uri, "run": run.id}
+    if not run.info.pinned:
+        words = "Compare later runs with this one (pin it)"
+        yield _action(words, PROFILE_KIND, protocol.COMMAND_PIN, {**argument, "pinned": True})
+    if run.info.pinned or (compared is not None and compared.before.pinned):
+        words = "Compare each run with the one before it (unpin)"
+        yield _action(words, PROFILE_KIND, protocol.COMMAND_PIN, {**argument, "pinned": False})
 
 
 def _of_row(server: RidgelineServer, view: View, row: Row) -> list[types.CodeAction]:

@@ -12,6 +12,7 @@ from ridgeline.lsp import protocol
 from ridgeline.lsp.navigation import targets_of
 from ridgeline.lsp.profiling import profile
 from ridgeline.lsp.server import Plain, RidgelineServer
+from ridgeline.lsp.store import wire
 
 Json = protocol.Json
 MAX_RUNS = 20
@@ -95,10 +96,11 @@ def mute(server: RidgelineServer, params: Json) -> Json:
     return {"muted": sorted(server.library.muted)}
 
 
-def select_run(server: RidgelineServer, params: Json) -> Json:
+async def select_run(server: RidgelineServer, params: Json) -> Json:
     """Shows one run instead of the newest; ``null`` goes back to the newest."""
     chosen = params.get("run")
-    run = server.library.find(str(chosen)) if chosen else None
+    info = server.library.info(str(chosen)) if chosen else None
+    run = await server.loaded(info) if info is not None else None
     if chosen and run is None:
         raise JsonRpcException(message=f"there is no finished run {chosen}", code=types.ErrorCodes.InvalidParams)
     server.library.selected = run.id if run else None
@@ -113,17 +115,8 @@ def runs(server: RidgelineServer, params: Json) -> list[Any]:
     library = server.library
     limit = int(params.get("limit") or MAX_RUNS)
     path = server.path_of(str(params["uri"])) if params.get("uri") else None
-    found = []
-    for info in library.runs(hidden=True):
-        if path is not None and info.target != path and path not in info.files:
-            continue
-        run = library.load(info)
-        if run is not None:
-            found.append(run.wire())
-        if len(found) >= limit:
-            break
-    server.index_missing()
-    return found
+    infos = [info for info in library.runs(hidden=True) if path in (None, info.target) or path in info.files]
+    return [run.wire() if (run := library.load(info)) else wire(info) for info in infos[:limit]]
 
 
 def register(server: RidgelineServer) -> None:
@@ -156,5 +149,5 @@ def register(server: RidgelineServer) -> None:
         return mute(ls, one_object(arguments))
 
     @server.command(protocol.COMMAND_SELECT_RUN)
-    def command_select_run(ls: RidgelineServer, *arguments: Any) -> Json:
-        return select_run(ls, one_object(arguments))
+    async def command_select_run(ls: RidgelineServer, *arguments: Any) -> Json:
+        return await select_run(ls, one_object(arguments))

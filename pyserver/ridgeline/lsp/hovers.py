@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from urllib.parse import quote
 
 from lsprotocol import types
 
 from ridgeline.lsp import protocol, wording
+from ridgeline.lsp.comparing import delta_of_kernel
 from ridgeline.lsp.diagnostics import is_ignored, severity_of
-from ridgeline.lsp.lenses import title
+from ridgeline.lsp.lenses import delta_of, title
 from ridgeline.lsp.names import explained, explained_at
 from ridgeline.lsp.navigation import generated_locations, source_locations
 from ridgeline.lsp.server import RidgelineServer
@@ -31,11 +31,11 @@ def text_of(server: RidgelineServer, view: View, row: Row, before: Sequence[str]
     kernels = [view.kernels[identity] for identity in identities if identity in view.kernels]
     kernels.sort(key=lambda kernel: -kernel["total_us"])
     name = f"`{row.data['name']}`: " if row.kind == "function" else ""
-    lines = [f"**{name}{wording.escape(title(view, row))}**"]
+    lines = [f"**{name}{wording.escape(title(view, row, delta_of(server, view, row)))}**"]
     why = _why(row, kernels)
     if why:
         lines.append(why)
-    lines += [_kernel(kernel, view.run.steps) for kernel in kernels[:MAX_KERNELS]]
+    lines += [_kernel(server, view.run, kernel) for kernel in kernels[:MAX_KERNELS]]
     count = row.data.get("kernel_count", len(kernels))
     if count > MAX_KERNELS:
         lines[-1] += f" · and {count - MAX_KERNELS} more"
@@ -45,7 +45,7 @@ def text_of(server: RidgelineServer, view: View, row: Row, before: Sequence[str]
     meaning = explained(kernels[0]["name"]) if kernels and not before else ""
     if meaning and len(lines) + len(last) < MAX_LINES - 1:
         lines.append(f"{wording.code(kernels[0]['name'])}: {meaning}")
-    return [*[*before, *lines, *last][: MAX_LINES - 1], provenance(view.run)]
+    return [*[*before, *lines, *last][: MAX_LINES - 1], provenance(view.run, against(server, view.run))]
 
 
 def _why(row: Row, kernels: Sequence[wording.Json]) -> str:
@@ -57,8 +57,9 @@ def _why(row: Row, kernels: Sequence[wording.Json]) -> str:
     return "" if kernels or cpu is None else f"{wording.duration(cpu)} on the host"
 
 
-def _kernel(kernel: wording.Json, steps: int | None) -> str:
-    return f"{wording.code(kernel['name'])} {wording.escape(wording.joined(wording.kernel_line(kernel, steps), wording.achieved_words(kernel)))}"
+def _kernel(server: RidgelineServer, run: ShownRun, kernel: wording.Json) -> str:
+    words = wording.kernel_line(kernel, run.steps, delta_of_kernel(server, run, kernel["id"]))
+    return f"{wording.code(kernel['name'])} {wording.escape(wording.joined(words, wording.achieved_words(kernel)))}"
 
 
 def _action(server: RidgelineServer, view: View, row: Row) -> str:
@@ -106,8 +107,14 @@ def _address(target: types.Location) -> str:
     return f"{target.uri}#L{target.range.start.line + 1}"
 
 
-def provenance(run: ShownRun) -> str:
-    """*NVIDIA H200 · 20 steps · overhead 6 % · torch 2.11 · revision 1a2b3c4 · 3 h ago*"""
+def against(server: RidgelineServer, run: ShownRun) -> str:
+    """What a run's ▲ and ▼ are against, where there are any."""
+    compared = server.compared.get(run.id)
+    return f"▲▼ against {compared.against}" if compared is not None and (compared.lines or compared.kernels) else ""
+
+
+def provenance(run: ShownRun, compared: str = "") -> str:
+    """*NVIDIA H200 · 20 steps · overhead 6 % · torch 2.11 · revision 1a2b3c4 · 3 h ago · ▲▼ against the run of 4 h ago*"""
     source = run.manifest.get("source") or {}
     overhead = source.get("profiler_overhead_pct")
     revision = source.get("revision")
@@ -117,20 +124,10 @@ def provenance(run: ShownRun) -> str:
         f"overhead {wording.percent(overhead)}" if overhead is not None else "",
         f"torch {source['torch']}" if source.get("torch") else "",
         f"revision {revision[:7]}" if revision else "",
-        age(run.info.created),
+        wording.age(run.info.created),
+        compared,
     ]
     return f"*{wording.escape(wording.joined(*parts))}*"
-
-
-def age(created: float) -> str:
-    """``just now``, ``12 min ago``, ``3 h ago``, ``5 days ago``, from unix seconds."""
-    seconds = datetime.now(timezone.utc).timestamp() - created
-    if not created or seconds < 0:
-        return ""
-    for limit, unit, name in ((60, 0, "just now"), (3600, 60, "min ago"), (48 * 3600, 3600, "h ago")):
-        if seconds < limit:
-            return f"{int(seconds // unit)} {name}" if unit else name
-    return f"{int(seconds // 86400)} days ago"
 
 
 def hover_at(server: RidgelineServer, uri: str, position: types.Position) -> types.Hover | None:

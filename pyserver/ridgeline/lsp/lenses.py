@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from lsprotocol import types
 
 from ridgeline.lsp import protocol, wording
+from ridgeline.lsp.comparing import delta_of_kernel, delta_of_line
 from ridgeline.lsp.navigation import targets_of
 from ridgeline.lsp.places import plain
 from ridgeline.lsp.server import Plain, RidgelineServer
 from ridgeline.lsp.settings import AnnotationSettings
 from ridgeline.lsp.views import Row, View
-from ridgeline.lsp.wording import delta_words
 
 
 def chosen_rows(view: View, settings: AnnotationSettings) -> list[Row]:
@@ -55,9 +55,12 @@ def title(view: View, row: Row, delta: str = "") -> str:
 
 
 def delta_of(server: RidgelineServer, view: View, row: Row) -> str:
-    """How a line's time changed since the run before, where that is more than noise."""
-    changes = server.deltas.get(view.run.id) or {}
-    return delta_words(changes.get(f"{view.part['path']}:{row.data['line']}")) if row.kind == "line" else ""
+    """How a row's time changed since the run before (or the baseline), where that is more than noise."""
+    if row.kind == "line":
+        return delta_of_line(server, view.run, view.part["path"], row.data["line"])
+    # A place of several kernels has no one change; each kernel's own stands in the hover.
+    kernels = row.data["kernels"] if row.kind == "place" else []
+    return delta_of_kernel(server, view.run, kernels[0]) if len(kernels) == 1 else ""
 
 
 def _now(view: View, line: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from lsprotocol import types
 
 from ridgeline.lsp import protocol, settings
+from ridgeline.lsp.comparing import repinned
 from ridgeline.lsp.server import Capabilities, ClientWishes, RidgelineServer
 from ridgeline.runs.folder import RunInfo
 from ridgeline.runs.store import default_root
@@ -88,6 +89,8 @@ def _show_changed(server: RidgelineServer, changed: list[RunInfo]) -> None:
     finished = [info for info in changed if info.finished and info.id != own]
     new = [info for info in finished if info.id not in server.announced]
     server.announced.update(info.id for info in finished)
+    if server.pins is not None and server.library.pins() != server.pins:
+        repinned(server)
     for info in new:
         run = server.library.load(info)
         if run is None:

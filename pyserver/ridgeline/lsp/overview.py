@@ -29,7 +29,7 @@ async def overview(server: RidgelineServer, params: Json) -> Json:
         server.index_missing()
         return {"run": None, "page": None, "places": []}
     before = previous(server.library, run)
-    profiles = [str(one.info.folder.profile) for one in (run, before) if one is not None]
+    profiles = [str(info.folder.profile) for info in (run.info, before) if info is not None]
     status, output = await run_child(CHILD, *profiles, keep=MOST_BYTES)
     lines = [line for line in output.split("\n") if line.strip()]
     if status != 0 or len(lines) < 2:

@@ -27,6 +27,7 @@ COMMAND_CLEAR = "ridgeline.server.clear"
 COMMAND_SHOW = "ridgeline.server.show"
 COMMAND_MUTE = "ridgeline.server.mute"
 COMMAND_SELECT_RUN = "ridgeline.server.selectRun"
+COMMAND_PIN = "ridgeline.server.pin"
 
 CLIENT_GO_TO = "ridgeline.goToLocations"
 CLIENT_PROFILE = "ridgeline.profileFile"
@@ -37,7 +38,7 @@ REQUEST_FAILED = -32803
 REQUEST_CANCELLED = -32800
 
 State = Literal["running", "done", "failed", "cancelled"]
-Reason = Literal["profiled", "found", "restored", "cleared", "selected", "settings"]
+Reason = Literal["profiled", "found", "restored", "cleared", "selected", "pinned", "settings"]
 Freshness = Literal["none", "fresh", "edited", "other-version"]
 
 Json = dict[str, Any]
@@ -54,6 +55,8 @@ class RunInfo(TypedDict):
     steps: int | None
     stepUs: float | None
     trace: str | None
+    pinned: bool
+    rank: int | None
 
 
 class AnnotatedLine(TypedDict):
@@ -80,14 +83,14 @@ class TreeItem(TypedDict):
     description: str
     tooltip: str
     icon: str
-    contextValue: Literal["kernel", "line", "finding"]
+    contextValue: Literal["kernel", "line", "finding", "change"]
     location: Json | None
     kernel: str | None
     file: str | None
 
 
 class TreeGroup(TypedDict):
-    id: Literal["kernels", "lines", "findings"]
+    id: Literal["changes", "kernels", "lines", "findings"]
     label: str
     description: str
     items: list[TreeItem]

@@ -22,8 +22,10 @@ from ridgeline.lsp.documents import Document, split_lines
 from ridgeline.lsp.places import Places
 from ridgeline.lsp.store import Library, ShownRun
 from ridgeline.lsp.views import View, build_view
+from ridgeline.runs.folder import RunInfo
 
 if TYPE_CHECKING:
+    from ridgeline.lsp.comparing import Compared
     from ridgeline.lsp.timing import Timed
     from ridgeline.lsp.tools import Tool
 
@@ -154,8 +156,10 @@ class RidgelineServer(LanguageServer):
         """What is being run; one at a time."""
         self.served: list[Tool] = []
         """Children that serve traces."""
-        self.deltas: dict[str, dict[str, protocol.Json]] = {}
-        """By run id: changes since the run before, by ``file:line``."""
+        self.compared: dict[str, Compared | None] = {}
+        """By run id: what changed since the run before; ``None`` until that is known, and where there is none."""
+        self.pins: frozenset[str] | None = None
+        """Runs that were pinned when what is shown was compared; ``None`` until something was."""
         self.timed: dict[str, list[Timed]] = {}
         """Measured expressions of open documents, by URI."""
         self.announced: set[str] = set()
@@ -273,6 +277,14 @@ class RidgelineServer(LanguageServer):
                 self._indexing.add(folder)
                 self.spawn(self._index(folder))
 
+    async def loaded(self, info: RunInfo) -> ShownRun | None:
+        """The run, indexed first where it must be; ``None`` where that fails."""
+        run = self.library.load(info)
+        if run is None and info.folder.path in self.library.unindexed:
+            await self._index(info.folder.path)
+            run = self.library.load(info)
+        return run
+
     async def _index(self, folder: Path) -> None:
         from ridgeline.lsp.running import run_child
 
@@ -313,3 +325,6 @@ class Listener:
 
     def edited(self, uris: set[str]) -> None:
         """Rows of these documents may have become stale, lost or fresh; typing has paused."""
+
+    def compared(self, run: ShownRun) -> None:
+        """What changed since the run before this one is known now."""

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -24,6 +25,8 @@ PREFERENCES = ".editor.json"
 MAX_LOADED = 16
 LISTED_FOR_S = 0.25
 """How long a listing holds: one change is looked at from many sides, and each look costs three ``stat`` a run."""
+RANKS_WITHIN_S = 60.0
+"""The processes of one job start within this time of each other."""
 MAX_LOOKED_AT = 200
 """Runs whose manifests are read when a file is looked for under another path."""
 
@@ -85,17 +88,25 @@ class ShownRun:
 
     def wire(self) -> WireRun:
         source = self.manifest.get("source") or {}
-        trace = self.info.folder.trace
-        return {
-            "id": self.id,
-            "folder": str(self.folder),
-            "target": self.info.target,
-            "created": source.get("created") or self.info.created_iso,
-            "device": self.device,
-            "steps": self.steps,
-            "stepUs": self.step_us,
-            "trace": str(trace) if trace.is_file() else None,
-        }
+        created = source.get("created") or self.info.created_iso
+        known: WireRun = {**wire(self.info), "created": created, "device": self.device}
+        return {**known, "steps": self.steps, "stepUs": self.step_us}
+
+
+def wire(info: RunInfo) -> WireRun:
+    """A run as its ``run.json`` tells it, for one that need not be indexed to be named."""
+    return {
+        "id": info.id,
+        "folder": str(info.folder.path),
+        "target": info.target,
+        "created": info.created_iso,
+        "device": info.device,
+        "steps": info.steps,
+        "stepUs": info.step_us,
+        "trace": str(info.folder.trace) if info.folder.trace.is_file() else None,
+        "pinned": info.pinned,
+        "rank": info.rank,
+    }
 
 
 @dataclass(slots=True)
@@ -138,7 +149,7 @@ class Library:
             found = [info for store in self.stores for info in store.runs() if info.finished]
             if len(self.stores) > 1:
                 found.sort(key=lambda info: (info.created, info.folder.path.name), reverse=True)
-            self._listed, self._listed_at = found, now
+            self._listed, self._listed_at = _ranks_in_order(found), now
         return [info for info in self._listed if hidden or info.id not in self.hidden]
 
     def poll(self) -> list[RunInfo]:
@@ -151,12 +162,14 @@ class Library:
         self._by_path.clear()
         self._listed = None
 
+    def info(self, run_id: str) -> RunInfo | None:
+        """A finished run by its id."""
+        found = (store.find(run_id) for store in self.stores)
+        return next((info for info in found if info is not None and info.finished), None)
+
     def find(self, run_id: str) -> ShownRun | None:
-        for store in self.stores:
-            info = store.find(run_id)
-            if info is not None and info.finished:
-                return self.load(info)
-        return None
+        info = self.info(run_id)
+        return self.load(info) if info is not None else None
 
     def newest(self) -> ShownRun | None:
         """The selected run, else the newest one that can be read."""
@@ -240,6 +253,15 @@ class Library:
         self.forget()
         self._write_preferences()
 
+    def pin(self, info: RunInfo, pinned: bool) -> None:
+        """Marks a run as the baseline of its target, or takes the mark away. Raises ``OSError``."""
+        self.stores[0].pin(info.folder, pinned)
+        self.forget()
+
+    def pins(self) -> frozenset[str]:
+        """Ids of the pinned runs."""
+        return frozenset(info.id for info in self.runs(hidden=True) if info.pinned)
+
     def mute(self, code: str, muted: bool) -> None:
         """Hides or shows again all findings of one code."""
         (self.muted.add if muted else self.muted.discard)(code)
@@ -268,6 +290,22 @@ class Library:
             temporary.replace(path)
         except OSError as error:
             logger.warning("cannot remember what was cleared: %s", error)
+
+
+def _ranks_in_order(runs: list[RunInfo]) -> list[RunInfo]:
+    """Newest first, but of the processes of one job rank 0 comes first: which of them started last is chance."""
+    ordered: list[RunInfo] = []
+    for (_, alone), job in groupby(runs, key=lambda info: (info.target, info.rank is None)):
+        rest = list(job)
+        if alone:
+            ordered += rest
+            continue
+        while rest:
+            newest = rest[0].created
+            together = [info for info in rest if newest - info.created < RANKS_WITHIN_S]
+            ordered += sorted(together, key=lambda info: info.rank or 0)
+            rest = rest[len(together) :]
+    return ordered
 
 
 def _unchanged(run: ShownRun, info: RunInfo) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ridgeline.lsp import protocol, wording
+from ridgeline.lsp.changes import changes
+from ridgeline.lsp.comparing import delta_of_kernel, delta_of_line
 from ridgeline.lsp.diagnostics import SEVERITIES, severity_of
 from ridgeline.lsp.heat import bucket_of
 from ridgeline.lsp.hot import place_of, sorted_kernels
-from ridgeline.lsp.hovers import age, provenance
+from ridgeline.lsp.hovers import provenance
 from ridgeline.lsp.names import explained
 from ridgeline.lsp.places import is_file_name
 from ridgeline.lsp.server import Listener, RidgelineServer
@@ -25,7 +27,10 @@ def tree(server: RidgelineServer, sort: str = "time", filter_text: str = "") -> 
     kernels = [kernel_item(server, run, kernel) for kernel in sorted_kernels(hot["kernels"], sort)]
     lines = [_line_item(server, run, line) for line in hot["lines"] if line.get("unsplit_us")]
     findings = [_finding_item(server, run, f) for f in hot["findings"] if severity_of(server, f) is not None]
+    changed = changes(server, run)
     groups: list[protocol.TreeGroup] = []
+    if changed is not None:
+        groups.append({**changed, "items": [item for item in changed["items"] if _has(item, filter_text)]})
     for group, label, items, count in (
         ("kernels", "Kernels", kernels, counts.get("kernels")),
         ("lines", "Lines", lines, counts.get("lines")),
@@ -43,7 +48,7 @@ def _note(run: ShownRun) -> str:
     parts = [
         run.device or "",
         f"{wording.duration(step)} per step" if step and run.steps else "",
-        age(run.info.created),
+        wording.age(run.info.created),
     ]
     warnings = (run.manifest.get("quality") or {}).get("warnings") or []
     return wording.joined(*parts, *[" ".join(str(warning["message"]).split())[:120] for warning in warnings[:1]])
@@ -61,9 +66,10 @@ def kernel_item(server: RidgelineServer, run: ShownRun, kernel: wording.Json) ->
     ]
     places = [place for place in generated if place is not None]
     sources = [place_of(server, run, s["file"], s["line"]) for s in kernel.get("source") or [] if s.get("line")]
+    words = wording.kernel_line(kernel, run.steps, delta_of_kernel(server, run, kernel["id"]))
     lines = [
         f"**{wording.escape(wording.clean_name(kernel['name'], 200))}**",
-        wording.escape(wording.kernel_line(kernel, run.steps)),
+        wording.escape(words),
         wording.escape(kernel.get("bound_reason") or "", 200),
         explained(kernel["name"]),
         wording.escape(wording.joined(f"{kernel['count']} launches", str(kernel["category"]).replace("_", " "))),
@@ -73,7 +79,7 @@ def kernel_item(server: RidgelineServer, run: ShownRun, kernel: wording.Json) ->
     return {
         "id": f"kernel:{kernel['id']}",
         "label": wording.clean_name(kernel["name"]),
-        "description": wording.kernel_line(kernel, run.steps),
+        "description": words,
         "tooltip": "  \n".join(line for line in lines if line),
         "icon": "symbol-event" if kernel["category"] in ("memcpy", "memset", "communication") else "symbol-function",
         "contextValue": "kernel",
@@ -92,7 +98,8 @@ def _source_words(kernel: wording.Json, linked: bool) -> str:
 
 
 def _line_item(server: RidgelineServer, run: ShownRun, line: wording.Json) -> protocol.TreeItem:
-    time = wording.time_of(line.get("unsplit_us"), run.steps)
+    delta = delta_of_line(server, run, str(line["file"]), int(line["line"]))
+    time = wording.joined_by_space(wording.time_of(line.get("unsplit_us"), run.steps), delta)
     where = place_of(server, run, str(line["file"]), int(line["line"]))
     words = wording.joined(time, wording.share_words(line), wording.bound_words(line))
     place = f"{line['file']}:{line['line']}" + (
@@ -153,6 +160,10 @@ class Sender(Listener):
         run = self.server.library.newest()
         if reason != "restored" or (run.id if run else None) != self.sent:
             self.sent = run.id if run else None
+            self.server.tell(protocol.TREE, tree(self.server))
+
+    def compared(self, run: ShownRun) -> None:
+        if self.server.wishes.tree and run.id == self.sent:
             self.server.tell(protocol.TREE, tree(self.server))
 
 

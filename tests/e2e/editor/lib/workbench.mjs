@@ -249,6 +249,14 @@ export class Workbench {
     return (await rows.allInnerTexts()).map(plain);
   }
 
+  /** The tree's rows, once one of them matches. */
+  async treeWith(pattern) {
+    return until(async () => {
+      const rows = await this.tree();
+      return rows.some((row) => pattern.test(row)) && rows;
+    }, `the tree has ${pattern}`);
+  }
+
   treeItem(text) {
     return this.page.locator(".tree-explorer-viewlet-tree-view .monaco-list-row", { hasText: text }).first();
   }
