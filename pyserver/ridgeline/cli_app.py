@@ -167,7 +167,12 @@ def compare(
 
 @app.command()
 def bench(
-    file: Annotated[Path, typer.Argument(help="A generated kernel file or module of Inductor's.", metavar="FILE")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A generated module or kernel file, or a program with @triton.jit kernels.", metavar="FILE"
+        ),
+    ],
     kernel: Annotated[
         str | None, typer.Option(help="Only this kernel of the module (by the name that it has there).", metavar="NAME")
     ] = None,
@@ -210,6 +215,13 @@ def bench(
             metavar="PART",
         ),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            help="For a program's own @triton.jit kernels: the run whose arguments to take (default: its newest).",
+            metavar="RUN",
+        ),
+    ] = None,
     size: Annotated[
         list[str] | None,
         typer.Option(help="A size that the file leaves open; repeatable.", metavar="u0=4096"),
@@ -228,10 +240,12 @@ def bench(
 
     Exit status: 0 measured; 1 nothing could be measured, or the outputs of the edited copy differ; 2 bad usage.
     """
-    from ridgeline.cli_bench import Request, run
+    from ridgeline.cli_bench import Request
+    from ridgeline.cli_bench import run as measure
 
     request = Request(
         file=file,
+        run=run,
         autotune=autotune,
         cold=cold_cache,
         timeout=timeout,
@@ -248,7 +262,7 @@ def bench(
         format=format,
         output=output,
     )
-    raise typer.Exit(run(request))
+    raise typer.Exit(measure(request))
 
 
 @app.command()
@@ -359,7 +373,7 @@ def _usage(error: Any) -> int:
     message = error.format_message()
     if "Usage:" in message:
         print(message)
-    elif type(error).__name__ == "NoSuchOption":
+    elif type(error).__name__ == "NoSuchOption" and getattr(error.ctx, "info_name", None) == "profile":
         say(f"{message.rstrip('.')}; the program's own options go after --")
     else:
         say(f"{message.rstrip('.')}; see ridgeline --help")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ridgeline.bench import document, plan, workbench
+from ridgeline.bench import document, launches, plan, workbench
 from ridgeline.cli_common import (
     FAILED,
     INTERRUPTED,
@@ -25,6 +25,7 @@ from ridgeline.cli_common import (
 from ridgeline.inductor.files import MAX_FILE_BYTES
 from ridgeline.runs import processes
 
+RUNS_SEARCHED = 20
 CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
@@ -41,6 +42,7 @@ class Request:
     exposed_share: float | None = None
     against: Path | None = None
     copy: Path | None = None
+    run: str | None = None
     rtol: float | None = None
     atol: float | None = None
     python: str | None = None
@@ -61,7 +63,9 @@ def run(asked: Request) -> int:
     if asked.against is None and (asked.rtol is not None or asked.atol is not None):
         raise CommandError("--rtol and --atol say how far outputs may differ: they go with --against")
     text = _text(asked.file)
-    planned = _planned(text, asked.file, asked.size)
+    planned = _program(asked, text) if launches.is_program(text) else _planned(text, asked.file, asked.size)
+    if asked.run is not None and planned.file_kind != "launches":
+        raise CommandError("--run is for a program's own @triton.jit kernels: this file holds its arguments itself")
     if asked.kernel is not None and all(k.name != asked.kernel for k in planned.kernels):
         raise CommandError(f"{asked.file} defines no kernel {asked.kernel}{_names(planned)}")
     if asked.copy is not None:
@@ -123,6 +127,35 @@ def _planned(text: str, file: Path, sizes: list[str]) -> plan.Plan:
         raise CommandError(str(error)) from error
 
 
+def _program(asked: Request, text: str) -> plan.Plan:
+    """The kernels of a program's own, as a run launched them. Raises :class:`CommandError`."""
+    from ridgeline import profile_io
+
+    file = asked.file.absolute()
+    for folder in _runs(asked.run, file):
+        try:
+            rows = launches.of_file(profile_io.read_sidecar(folder / "sidecar.json").triton_calls, file)
+        except profile_io.UnreadableError:
+            continue
+        if rows:
+            return launches.plan_of(rows, text, str(file), str(folder))
+    raise CommandError(launches.NOT_RECORDED.format(file=asked.file))
+
+
+def _runs(named: str | None, file: Path) -> list[Path]:
+    """The run that was named, else those that may have launched the kernels of ``file``, newest first."""
+    from ridgeline.runs.store import Store, StoreError, resolve_run
+
+    if named is not None:
+        try:
+            return [resolve_run(Path(named), Store()).path]
+        except StoreError as error:
+            raise CommandError(f"--run {named}: {error}") from error
+    mine = [info for info in Store().runs() if str(file) in (info.target, *info.files) or info.finished]
+    mine.sort(key=lambda info: info.target != str(file))  # its own runs first; the order by time stays
+    return [info.folder.path for info in mine[:RUNS_SEARCHED]]
+
+
 def _names(planned: plan.Plan) -> str:
     """The kernels that there are, for a name that is not among them."""
     names = [kernel.name for kernel in planned.kernels]
@@ -136,6 +169,8 @@ def _copied(asked: Request, text: str, planned: plan.Plan) -> int:
     assert asked.copy is not None
     if asked.against is not None:
         raise CommandError("--copy makes a copy to edit, --against measures an edited one: one at a time")
+    if planned.file_kind == "launches" and asked.kernel is None:
+        raise CommandError(f"--copy of a program takes one kernel: add --kernel{_names(planned)}")
     if planned.file_kind == "module" and not planned.kernels:
         raise CommandError(f"{asked.file} defines no kernels: there is nothing to edit")
     try:
@@ -145,7 +180,7 @@ def _copied(asked: Request, text: str, planned: plan.Plan) -> int:
         raise CommandError(f"{asked.copy} is there already, perhaps with edits: name another file") from error
     except OSError as error:
         raise CommandError(f"cannot write {asked.copy}: {error.strerror or error}") from error
-    only = f" --kernel {asked.kernel}" if asked.kernel is not None and planned.file_kind == "module" else ""
+    only = f" --kernel {asked.kernel}" if asked.kernel is not None and planned.file_kind != "kernel" else ""
     print(asked.copy)
     say(f"edit it, then: ridgeline bench {shlex.quote(str(asked.file))} --against {shlex.quote(str(asked.copy))}{only}")
     return 0

@@ -124,6 +124,23 @@ class LoaderInfo:
 
 
 @dataclass(slots=True, kw_only=True)
+class TritonKernel:
+    """A ``@triton.jit`` kernel that the program launches itself, and with which arguments it did."""
+
+    name: str
+    file: str
+    line: int
+    """Of its ``def``."""
+    text: str = ""
+    """A module that stands alone: the kernel, the constants and helpers that it uses. Empty where it would be too long."""
+    needs: list[str] = field(default_factory=list)
+    """What could not be put into it: ``helper NAME``, ``constant NAME``."""
+    launches: int = 0
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    """{arguments: [{name, size, stride, dtype, device, same_as} or {name, value} or {name, type, value}], grid, options}"""
+
+
+@dataclass(slots=True, kw_only=True)
 class Sidecar:
     schema: int = SCHEMA
     torch: str | None = None
@@ -146,6 +163,7 @@ class Sidecar:
     files: list[CapturedFile] = field(default_factory=list)
     compile_notes: list[CompileNote] = field(default_factory=list)
     loaders: list[LoaderInfo] = field(default_factory=list)
+    triton_calls: list[TritonKernel] = field(default_factory=list)
     labels: list[list[Any]] = field(default_factory=list)
     """record_function labels as the user wrote them: [start_ns, end_ns, native thread id, label]"""
     lengths: list[list[int]] = field(default_factory=list)

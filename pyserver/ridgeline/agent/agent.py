@@ -27,6 +27,7 @@ from .skip import skip_own_code
 from .spec import Spec
 from .take import Take
 from .timeline import Timeline, create
+from .triton_calls import TritonCalls
 from .userprof import UserProfiler
 from .watch import Watch
 
@@ -60,6 +61,7 @@ class Agent:
         self.compiles = CompileWatch(self._compile_started, self._compile_ended)
         self.scopes = Scopes()
         self.loaders = Loaders(self.users, self._mark, spec.lengths)
+        self.triton_calls = TritonCalls(self.complain)
         self.user_profiler: UserProfiler | None = None
         self.main_thread = MainThread(self.complain)
         self.imports = PostImport(self.complain)
@@ -129,6 +131,9 @@ class Agent:
         when("torch._dynamo.convert_frame", self.compile_notes.on_convert_frame)
         when("torch._inductor.cudagraph_utils", self.compile_notes.on_cudagraph_utils)
         when("torch._dynamo.eval_frame", skip_own_code)
+        when("triton.runtime.jit", self.triton_calls.on_runtime)
+        when("triton.runtime.interpreter", self.triton_calls.on_runtime)
+        when("triton.runtime.autotuner", self.triton_calls.on_autotuner)
         self.imports.install()
 
     def _make_recorder(self, torch: ModuleType) -> Recorder:
@@ -336,6 +341,7 @@ class Agent:
             "files": self.folder.snapshots(),
             "compile_notes": self.compile_notes.rows,
             "loaders": self.loaders.rows(self.result.windows),
+            "triton_calls": self.triton_calls.rows(),
             "labels": self.result.labels,
             "lengths": self.loaders.lengths,
             "padded_to": self.loaders.padded_to,

@@ -44,7 +44,7 @@ def request(
     """What the user's interpreter is asked to do; ``path`` is where the copy of the file will lie."""
     kernels = chosen(plan, only, against)
     cuda = any(
-        isinstance(value, dict) and str(value["device"]).startswith("cuda")
+        isinstance(value, dict) and str(value.get("device")).startswith("cuda")
         for kernel in kernels
         for site in kernel.sites
         for value in site.arguments
@@ -66,6 +66,7 @@ def request(
                 "index": index,
                 "bound": kernel.bounds,
                 "sites": [asdict(site) for site in kernel.sites],
+                "launch": kernel.launch and {**kernel.launch, "symbol": kernel.symbol, "text": kernel.source},
                 "search": _search(kernel, plan.file_kind) if verify else None,
                 "against": _against(kernel, against),
             }
@@ -97,7 +98,7 @@ def _against(kernel: Kernel, against: Against | None) -> dict[str, Any] | None:
 
 def _search(kernel: Kernel, file_kind: str) -> dict[str, str] | None:
     """The two copies to compare; None for a kernel that has no configurations of Inductor's to search."""
-    if kernel.language != "triton":
+    if kernel.language != "triton" or kernel.launch is not None:
         return None
     source = kernel.source if file_kind == "kernel" else inner(kernel.source)
     found = parse_kernel_file(source, "")
@@ -136,6 +137,7 @@ def build(
         "against": against.path if against is not None else None,
         "file_kind": plan.file_kind,
         "module_kind": plan.module_kind,
+        "run": plan.run,
         "torch": result.get("torch"),
         "python": result.get("python"),
         "device": result.get("device"),
@@ -185,7 +187,7 @@ def _kernel(
         else None
         for cache in ("warm", "cold")
     }
-    notes = [note for note in (row.get("note"),) if note]
+    notes = [*kernel.notes, *(note for note in (row.get("note"),) if note)]
     if kernel.bounds is not None and moved is not None:
         notes.append("the kernel gathers: GB counts the whole of the table, so GB/s is an upper bound")
     candidate = verdict.fixed_configuration(heuristic.heuristic, row.get("configurations")) if heuristic else None
@@ -196,6 +198,7 @@ def _kernel(
         "category": take_apart(kernel.name).category,
         "language": kernel.language,
         "line": kernel.line,
+        "launched": _launched(kernel),
         "call_lines": [s.line for s in kernel.sites],
         "arguments": row.get("arguments"),
         "gb": None if moved is None else moved / GIGA,
@@ -211,6 +214,20 @@ def _kernel(
         "problem": row.get("problem"),
         "autotune": _autotune(kernel, row, exposed_share) if verify else None,
     }
+
+
+def _launched(kernel: Kernel) -> str | None:
+    """``x_ptr float32[1000], n=1000; grid 8``: how a program launched its own kernel; None for a generated one."""
+    if kernel.launch is None or not kernel.sites:
+        return None
+    said = []
+    for name, value in zip(kernel.sites[0].names, kernel.sites[0].arguments, strict=True):
+        if isinstance(value, dict) and "size" in value:
+            said.append(f"{name} {value['dtype']}[{', '.join(map(str, value['size']))}]")
+        else:
+            said.append(f"{name}={value['value'] if isinstance(value, dict) else value}")
+    options = [f"{name}={value}" for name, value in kernel.launch["options"].items()]
+    return f"{', '.join([*said, *options])}; grid {' x '.join(map(str, kernel.launch['grid']))}"
 
 
 def _python(kernel: Kernel) -> str:

@@ -52,13 +52,15 @@ class Kernel:
     bounds: int | None = None
     symbol: str = ""
     """The jitted function inside, where there is one."""
+    launch: dict[str, Any] | None = None
+    """{grid, options} of a kernel that the program launched itself."""
 
 
 @dataclass(slots=True)
 class Plan:
     path: str
     file_kind: str
-    """module or kernel."""
+    """module, kernel, or launches: a program's own kernels as a run of it launched them."""
     module_kind: str | None
     kernels: list[Kernel]
     harness: harnesses.Harness
@@ -69,6 +71,8 @@ class Plan:
     unbacked: list[str] = field(default_factory=list)
     fallbacks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    run: str | None = None
+    """The run folder that the arguments are from."""
 
 
 class PlanError(ValueError):
@@ -326,7 +330,7 @@ def moved_bytes(kernel: Kernel, site: Site) -> int | None:
     """
     total = 0
     for position, value in enumerate(site.arguments):
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or "size" not in value:
             continue
         size = harness_bytes(value)
         if size is None:

@@ -14,7 +14,8 @@ def show(document: dict[str, Any], console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    kind = document["module_kind"] or "kernel"
+    own = "kernels of its own, as launched in a run"
+    kind = document["module_kind"] or (own if document["file_kind"] == "launches" else "kernel")
     against = f" against {document['against']}" if document["against"] else ""
     where = f"{document['device'] or ''}, torch {document['torch'] or '?'}"
     console.print(escape(f"{document['file']}{against}  ({kind})  {where}"))
@@ -39,6 +40,8 @@ def show(document: dict[str, Any], console: Console) -> None:
     for fallback in document["fallbacks"]:
         reason = fallback["reason"] or f"{fallback['op']} is no kernel of this module's"
         console.print(escape(f"line {fallback['line']}: {reason}"), highlight=False)
+    if document["run"]:
+        console.print(escape(f"arguments from {document['run']}"), highlight=False)
     for note in document["notes"]:
         console.print(escape(f"note: {note}"), highlight=False)
 
@@ -86,7 +89,9 @@ def _lines(kernel: dict[str, Any]) -> list[str]:
         if kernel["shared_memory"] is not None:
             parts.append(f"{kernel['shared_memory']} B shared memory")
         lines.append(", ".join(parts))
-    if kernel["arguments"] and kernel["arguments"].startswith("made"):
+    if kernel["launched"]:
+        lines.append(f"launched with {kernel['launched']}")
+    elif kernel["arguments"] and kernel["arguments"].startswith("made"):
         lines.append(f"arguments {kernel['arguments']}")
     lines += [*kernel["notes"], *kernel["needs"]]
     tuned = kernel["autotune"]

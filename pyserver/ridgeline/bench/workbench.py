@@ -40,7 +40,7 @@ def pairs(original: Plan, edited: Plan, only: str | None) -> tuple[dict[str, Pai
     for kernel in original.kernels:
         if only is not None and kernel.name != only:
             continue
-        copy = edited.kernels[0] if alone else copies.get(kernel.name)
+        copy = edited.kernels[0] if alone else copies.get(kernel.symbol if kernel.launch else kernel.name)
         if copy is None:
             continue
         same = _text(kernel) == _text(copy)
@@ -56,11 +56,15 @@ def pairs(original: Plan, edited: Plan, only: str | None) -> tuple[dict[str, Pai
 
 def _text(kernel: Kernel) -> str:
     """What is compared: a Triton kernel's Python wherever it stands, else the definition as it stands."""
+    if kernel.launch is not None or "triton_heuristics" not in kernel.source:
+        return kernel.source.strip()
     text = inner(kernel.source) if "async_compile." in kernel.source and kernel.language == "triton" else kernel.source
     return text.strip()
 
 
 def _mismatch(kernel: Kernel, copy: Kernel) -> str | None:
+    if kernel.launch is not None:
+        return None  # Triton binds a user's own kernel by its parameters, and says what does not fit.
     a, b = kernel.signature, copy.signature
     if kernel.language != copy.language:
         return f"the original is a {kernel.language} kernel, the edited one a {copy.language} kernel"
@@ -94,6 +98,8 @@ def copy_of(text: str, plan: Plan, name: str | None) -> str:
     kernel = next((one for one in plan.kernels if one.name == name), None)
     if kernel is None:
         raise KeyError(name)
+    if plan.file_kind == "launches":
+        return kernel.source
     rows = text.splitlines()
     first = min(one.line for one in plan.kernels)
     prelude = rows[: first - 1]

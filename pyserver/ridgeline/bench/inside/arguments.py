@@ -13,6 +13,8 @@ def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
     """
     if not isinstance(described, dict):
         return described
+    if "type" in described:
+        return _type(torch, described)
     name = described["dtype"]
     dtype = getattr(torch, str(name), None)
     if dtype is None:
@@ -30,6 +32,21 @@ def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
         top = min(bound, torch.iinfo(dtype).max) if bound and size else 1
         flat = torch.randint(0, max(top, 1), (extent,), generator=generator).to(dtype)
     return torch.as_strided(flat.to(device), size, stride)
+
+
+def _type(torch: Any, described: dict[str, Any]) -> Any:
+    """An element type of torch's or Triton's that a kernel was given as a value."""
+    if described["type"] == "torch":
+        found = getattr(torch, described["value"], None)
+    elif described["type"] == "triton.language":
+        import triton.language
+
+        found = getattr(triton.language, described["value"], None)
+    else:
+        found = None
+    if found is None:
+        raise CannotMake(f"a {described['value']} cannot be made from a description")
+    return found
 
 
 class CannotMake(Exception):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .arguments import CannotMake, copied, make
 from .clocks import CpuClock, CudaClock
+from .launches import Launch
 
 if TYPE_CHECKING:
     from .session import Session
@@ -49,8 +50,13 @@ class Measuring:
         self.wanted = {kernel["name"]: kernel for kernel in self.request["kernels"]}
         self.rows: dict[str, Any] = session.result["kernels"]
         self._edited: Any = None
+        launched = self.request["file_kind"] == "launches"
+        self._origin = "made as a run of the program had them" if launched else "made from the text of the file"
 
     def run(self) -> None:
+        if self.request["file_kind"] == "launches":
+            self._launches()
+            return
         try:
             module = load(self.request["path"], self.request["stem"])
         except (*_ANY, SyntaxError) as error:
@@ -64,6 +70,19 @@ class Measuring:
             row = self.rows.get(name)
             if row is None or (row.get("unbacked") and any(s["problem"] is None for s in kernel["sites"])):
                 self._made(name, kernels[name])
+
+    def _launches(self) -> None:
+        """Kernels that a program launched itself: each by its own text, as the run launched it."""
+        for name, wanted in self.wanted.items():
+            path = os.path.join(os.path.dirname(self.request["path"]), f"launch_{wanted['index']}.py")
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(wanted["launch"]["text"])
+            try:
+                kernel = getattr(load(path, f"launch_{wanted['index']}"), wanted["launch"]["symbol"])
+            except Exception as error:  # noqa: BLE001 - the program's own code
+                self._problem(name, f"its text cannot be loaded ({_line(error)})")
+                continue
+            self._made(name, Launch(kernel, wanted["launch"]))
 
     def _live(self, module: Any, kernels: dict[str, Any]) -> None:
         inputs = self._inputs(module)
@@ -112,10 +131,13 @@ class Measuring:
         else:
             try:
                 given = [make(self.torch, one, wanted["bound"], seed) for seed, one in enumerate(site["arguments"])]
+                for position, one in enumerate(site["arguments"]):
+                    if isinstance(one, dict) and one.get("same_as") is not None:
+                        given[position] = given[one["same_as"]]  # one tensor, given twice
             except (CannotMake, *_ANY) as error:
                 self._problem(name, f"its arguments cannot be made ({_line(error)})")
                 return
-            self.take(name, kernel, given, {}, "made from the text of the file", site["line"])
+            self.take(name, kernel, given, {}, self._origin, site["line"])
 
     def take(
         self, name: str, kernel: Any, given: list[Any], named: dict[str, Any], origin: str, line: int | None = None
@@ -167,7 +189,10 @@ class Measuring:
         try:
             if self._edited is None:
                 self._edited = load(self.request["edited"], "edited")
-            return compare(self, kernel, getattr(self._edited, wanted["name"]), wanted, given, named)
+            edited = getattr(self._edited, wanted["name"])
+            if isinstance(kernel, Launch):
+                edited = Launch(edited, kernel.launch)
+            return compare(self, kernel, edited, wanted, given, named)
         except Exception as error:  # noqa: BLE001 - compilers' errors have no common base
             return {"problem": f"the edited kernel cannot be run ({_line(error)})", "raw": str(error)[:RAW]}
 

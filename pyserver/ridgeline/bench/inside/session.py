@@ -73,6 +73,10 @@ class Session:
         self.result["device"] = (
             torch.cuda.get_device_name() if self.request["cuda"] else f"cpu, {torch.get_num_threads()} threads"
         )
+        if os.environ.get("TRITON_INTERPRET") == "1":
+            self.result["warnings"].append(
+                "TRITON_INTERPRET is set: Triton kernels run in its interpreter, far from any device"
+            )
         from .kernels import Measuring
 
         with torch.no_grad():

@@ -1,0 +1,228 @@
+"""Triton kernels that the program launches itself: their source, and with which arguments, for ``ridgeline bench``.
+
+A launch costs a counter; what it was given is looked at for the first few and then for every power of two, so that the
+loop that is measured is left alone. No tensor is read, only described. Trials of ``triton.autotune`` do not count.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+KERNELS, CALLS, TEXT = 200, 8, 200_000
+"""Kernels kept; different arguments kept of one; characters of a kernel with all that it needs."""
+FIRST = 4
+"""Launches of a kernel that are looked at in any case."""
+
+
+class TritonCalls:
+    """Rows of ``Sidecar.triton_calls``."""
+
+    def __init__(self, complain: Callable[[str, BaseException | str], None]) -> None:
+        self._complain = complain
+        self._counts: dict[int, int] = {}
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._kept: list[Any] = []
+        """The kernels themselves: an id stays one kernel's as long as it lives."""
+        self._failed: set[int] = set()
+        self._trial = threading.local()
+
+    def on_runtime(self, module: ModuleType) -> None:
+        """``triton.runtime.jit`` and ``triton.runtime.interpreter``: both kinds of kernels have ``run``."""
+        for name in ("JITFunction", "InterpretedFunction"):
+            kind: Any = getattr(module, name, None)
+            # The one class imports the other's module in some versions: each is wrapped where it is defined.
+            if kind is not None and kind.__module__ == module.__name__ and "run" in vars(kind):
+                kind.run = self._wrapped(kind.run)
+
+    def on_autotuner(self, module: ModuleType) -> None:
+        """``triton.runtime.autotuner``: what it tries out is not what the program launches."""
+        tuner: Any = getattr(module, "Autotuner", None)
+        bench = getattr(tuner, "_bench", None)
+        if bench is None:
+            return
+        trial = self._trial
+
+        def _bench(*args: Any, **kwargs: Any) -> Any:
+            trial.on = True
+            try:
+                return bench(*args, **kwargs)
+            finally:
+                trial.on = False
+
+        tuner._bench = _bench
+
+    def _wrapped(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        counts = self._counts
+
+        def ridgeline_run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+            count = counts[id(kernel)] = counts.get(id(kernel), 0) + 1
+            if count <= FIRST or not count & (count - 1):
+                try:
+                    self._look(kernel, args, kwargs)
+                except Exception as error:  # noqa: BLE001 - private attributes of Triton; the launch itself must go on
+                    if id(kernel) not in self._failed:
+                        self._failed.add(id(kernel))
+                        self._complain("arguments of a Triton kernel", error)
+            return run(kernel, *args, **kwargs)
+
+        return ridgeline_run
+
+    def _look(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if kwargs.get("warmup") or getattr(self._trial, "on", False):
+            self._counts[id(kernel)] -= 1  # a trial is not one of the first launches
+            return
+        row = self._rows.get(id(kernel))
+        if row is None:
+            if len(self._rows) >= KERNELS:
+                return
+            self._kept.append(kernel)
+            row = self._rows[id(kernel)] = {**described_kernel(kernel), "calls": []}
+        call = described_call(kernel, args, kwargs)
+        calls = row["calls"]
+        if call not in calls and len(calls) < CALLS:
+            calls.append(call)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{**row, "launches": self._counts.get(key, 0)} for key, row in list(self._rows.items())]
+
+
+def described_kernel(kernel: Any) -> dict[str, Any]:
+    """Where it stands and a text that stands alone: ``needs`` names what could not be put into it."""
+    function = kernel.fn
+    code = function.__code__
+    text, needs = standalone(function)
+    return {
+        "name": function.__name__,
+        "file": code.co_filename,
+        "line": _def_line(function),
+        "text": text if len(text) <= TEXT else "",
+        "needs": needs if len(text) <= TEXT else [*needs, "its source is too long"],
+    }
+
+
+def _def_line(function: Any) -> int:
+    rows, first = inspect.getsourcelines(function)
+    return first + next((n for n, row in enumerate(rows) if row.lstrip().startswith("def ")), 0)
+
+
+def described_call(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments in the order of the signature, grid and options of one launch; plain data."""
+    parameters = inspect.signature(kernel.fn).parameters
+    given = {
+        name: parameter.default for name, parameter in parameters.items() if parameter.default is not inspect._empty
+    }
+    given.update(zip(parameters, args))
+    given.update({name: value for name, value in kwargs.items() if name in parameters})
+    grid = kwargs.get("grid")
+    if callable(grid):
+        grid = grid(dict(given))
+    tensors: list[tuple[str, Any]] = []
+    arguments = []
+    for name in parameters:
+        value = given.get(name)
+        if hasattr(value, "data_ptr"):
+            twin = next((one for one, other in tensors if other is value), None)
+            tensors.append((name, value))
+            arguments.append({"name": name, **described_tensor(value), "same_as": twin})
+        else:
+            arguments.append({"name": name, **described_value(value)})
+    plain = (int, float, bool, str, type(None))
+    return {
+        "arguments": arguments,
+        "grid": [int(size) for size in (grid or ())],
+        "options": {
+            name: value
+            for name, value in kwargs.items()
+            if name not in parameters and name not in ("grid", "warmup", "stream") and isinstance(value, plain)
+        },
+    }
+
+
+def described_tensor(value: Any) -> dict[str, Any]:
+    """Shape, strides (elements), type, device; nothing of its content is read."""
+    return {
+        "size": [int(n) for n in value.shape],
+        "stride": [int(n) for n in value.stride()],
+        "dtype": str(value.dtype).removeprefix("torch."),
+        "device": str(value.device),
+    }
+
+
+def described_value(value: Any) -> dict[str, Any]:
+    """A plain value as it is; Triton's and torch's types by their place; of anything else only its type."""
+    value = getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and value - value == 0):
+        return {"value": value}
+    if type(value).__name__ == "dtype":
+        module = type(value).__module__
+        if module.startswith("triton"):
+            # Its own name is short ("fp32"); what a file can say is the name in the module ("float32").
+            known = vars(sys.modules["triton.language"]).items()
+            found = next((name for name, one in known if type(one) is type(value) and one == value), None)
+            return {"type": "triton.language" if found else "unknown", "value": found or str(value)}
+        return {"type": "torch", "value": str(value).removeprefix("torch.")}
+    return {"type": "unknown", "value": type(value).__name__}
+
+
+def standalone(function: Any) -> tuple[str, list[str]]:
+    """(a module's text with the kernel first, what it refers to that could not be put in, as ``helper NAME``)."""
+    done: dict[str, str] = {}
+    imports = {"import triton": None, "import triton.language as tl": None}
+    constants: dict[str, str] = {}
+    needs: dict[str, None] = {}
+    waiting = [function]
+    while waiting:
+        one = waiting.pop(0)
+        if one.__name__ in done:
+            continue
+        source = textwrap.dedent(inspect.getsource(one))
+        source = source[source.index("def ") :] if "def " in source else source
+        done[one.__name__] = f"@triton.jit\n{source.rstrip()}\n"
+        for name, value in _named(one, source):
+            if isinstance(value, ModuleType):
+                imports[f"import {value.__name__} as {name}"] = None
+            elif hasattr(getattr(value, "fn", None), "__code__"):
+                waiting.append(value.fn)
+                if value.fn.__name__ != name:
+                    constants[name] = ""  # an alias, written below the helpers
+                    done.setdefault(f"\0{name}", f"{name} = {value.fn.__name__}\n")
+            elif (literal := _literal(value)) is not None:
+                constants[name] = f"{name} = {literal}"
+            elif callable(value) and getattr(value, "__module__", "").partition(".")[0] in ("triton", "torch"):
+                imports[f"from {value.__module__} import {value.__name__} as {name}"] = None
+            else:
+                needs[f"{'helper' if callable(value) else 'constant'} {name}"] = None
+    parts = ["\n".join(imports), "\n".join(text for text in constants.values() if text), *done.values()]
+    return "\n\n\n".join(part for part in parts if part), list(needs)
+
+
+def _named(function: Any, source: str) -> Iterator[tuple[str, Any]]:
+    """Names of the module (or of an enclosing function) that the function reads, with their values."""
+    code, names = function.__code__, function.__globals__
+    read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    # Annotations and defaults are evaluated when the function is defined: only modules matter there (``tl.constexpr``).
+    read |= {
+        n for n, v in list(names.items()) if isinstance(v, ModuleType) and re.search(rf"\b{re.escape(n)}\b", source)
+    }
+    for name in sorted(read & names.keys()):
+        yield name, names[name]
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        yield name, cell.cell_contents
+
+
+def _literal(value: Any) -> str | None:
+    described = described_value(value)
+    if described.get("type") == "triton.language":
+        return f"tl.{described['value']}"
+    if "type" in described:
+        return None
+    text = repr(described["value"])
+    return f"tl.constexpr({text})" if type(value).__name__ == "constexpr" else text

@@ -1,0 +1,234 @@
+"""A program's own Triton kernels: what the agent notes of their launches, and the plan that is made of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ridgeline.agent import triton_calls
+from ridgeline.agent.triton_calls import TritonCalls, described_call, described_value, standalone
+from ridgeline.bench import document, launches, plan, workbench
+from ridgeline.sidecar import TritonKernel
+
+PROGRAM = """
+import triton
+import triton.language as tl
+
+HALF = 0.5
+TABLE = object()
+
+
+def jit(function):
+    return Kernel(function)
+
+
+@jit
+def halve(x):
+    return x * HALF
+
+
+@jit
+def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr = 64):
+    return halve(x_ptr) + tl.arange(BLOCK)
+
+
+@jit
+def odd(x_ptr):
+    return TABLE
+"""
+
+
+class Kernel:
+    """What matters of ``JITFunction``."""
+
+    def __init__(self, function: Any) -> None:
+        self.fn = function
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> str:
+        return "launched"
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The kernels of a program, with a stand-in for ``triton``, which is not needed to describe them."""
+    language: Any = ModuleType("triton.language")
+    language.arange, language.constexpr = (lambda n: n), int
+    triton: Any = ModuleType("triton")
+    triton.language = language
+    monkeypatch.setitem(sys.modules, "triton", triton)
+    monkeypatch.setitem(sys.modules, "triton.language", language)
+    path = tmp_path / "own.py"
+    path.write_text(PROGRAM)
+    space: dict[str, Any] = {"Kernel": Kernel, "__name__": "own"}
+    exec(compile(PROGRAM, str(path), "exec"), space)
+    return space
+
+
+class Tensor:
+    """Described without being read."""
+
+    device = "cuda:0"
+
+    def __init__(self, *shape: int, dtype: str = "torch.float32") -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,) * len(self.shape)
+
+    def data_ptr(self) -> int:
+        raise AssertionError("nothing is read")
+
+
+def test_a_kernel_comes_with_the_constants_and_helpers_that_it_uses(program: dict[str, Any]) -> None:
+    text, needs = standalone(program["scale"].fn)
+    assert needs == []
+    compile(text, "text", "exec")
+    for part in ("import triton.language as tl", "HALF = 0.5", "@triton.jit\ndef scale(", "@triton.jit\ndef halve("):
+        assert part in text
+    assert text.index("def scale") < text.index("def halve")  # its own comes first
+    _, needs = standalone(program["odd"].fn)
+    assert needs == ["constant TABLE"]
+
+
+def test_a_launch_is_described_by_the_names_of_the_signature(program: dict[str, Any]) -> None:
+    x = Tensor(1000)
+    call = described_call(
+        program["scale"], (x, x, 1000), {"grid": lambda meta: (meta["n"] // meta["BLOCK"],), "num_warps": 8}
+    )
+    assert call["grid"] == [15]
+    assert call["options"] == {"num_warps": 8}
+    assert [one["name"] for one in call["arguments"]] == ["x_ptr", "out_ptr", "n", "BLOCK"]
+    assert call["arguments"][0] == {"name": "x_ptr", "size": [1000], "stride": [1], "dtype": "float32",
+                                    "device": "cuda:0", "same_as": None}  # fmt: skip
+    assert call["arguments"][1]["same_as"] == "x_ptr"
+    assert [one["value"] for one in call["arguments"][2:]] == [1000, 64]
+    json.dumps(call, allow_nan=False)
+    assert described_value(object()) == {"type": "unknown", "value": "object"}
+    assert described_value(float("nan"))["type"] == "unknown"  # nothing that strict JSON could hold
+
+
+def hooked() -> tuple[TritonCalls, type, list[Any]]:
+    """The hook on a class of its own, as Triton's module would have it."""
+    complaints: list[Any] = []
+    calls = TritonCalls(lambda what, error: complaints.append(error))
+    kind = type("JITFunction", (Kernel,), {"__module__": "triton.runtime.jit", "run": Kernel.run})
+    calls.on_runtime(SimpleNamespace(JITFunction=kind, __name__="triton.runtime.jit"))  # type: ignore[arg-type]
+    return calls, kind, complaints
+
+
+def test_distinct_arguments_are_kept_and_most_launches_are_only_counted(
+    program: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, kind, complaints = hooked()
+    looked: list[int] = []
+    original = triton_calls.described_call
+    monkeypatch.setattr(triton_calls, "described_call", lambda *a: looked.append(1) or original(*a))
+    kernel = kind(program["scale"].fn)
+    for number in range(1000):
+        assert kernel.run(Tensor(1000 if number % 2 else 64), Tensor(8), 8, grid=(1,), warmup=False) == "launched"
+    (row,) = calls.rows()
+    assert complaints == []
+    assert (row["name"], row["launches"]) == ("scale", 1000)
+    assert [one["arguments"][0]["size"] for one in row["calls"]] == [[64], [1000]]
+    assert len(looked) == 4 + 7  # the first four, then 8, 16, … 512
+    assert Path(row["file"]).name == "own.py"
+    assert PROGRAM.splitlines()[row["line"] - 1].startswith("def scale")
+
+
+def test_trials_of_the_autotuner_and_warmups_are_no_launches(program: dict[str, Any]) -> None:
+    calls, kind, _ = hooked()
+    kernel = kind(program["scale"].fn)
+
+    class Autotuner:
+        def _bench(self, size: int) -> None:
+            kernel.run(Tensor(size), Tensor(8), 8, grid=(1,), warmup=False)
+
+    calls.on_autotuner(SimpleNamespace(Autotuner=Autotuner))  # type: ignore[arg-type]
+    for size in range(100):
+        Autotuner()._bench(size)
+    kernel.run(Tensor(5), Tensor(8), 8, grid=(1,), warmup=True)
+    assert calls.rows() == []
+    kernel.run(Tensor(7), Tensor(8), 8, grid=(1,), warmup=False)
+    (row,) = calls.rows()
+    assert (row["launches"], len(row["calls"])) == (1, 1)
+
+
+def test_what_cannot_be_described_never_stops_the_launch(program: dict[str, Any]) -> None:
+    calls, kind, complaints = hooked()
+    kernel = kind(SimpleNamespace())
+    for _ in range(3):
+        assert kernel.run(1, grid=(1,), warmup=False) == "launched"
+    assert len(complaints) == 1
+    assert calls.rows() == []
+
+
+def row(program: dict[str, Any], file: str = "/x/own.py", **changes: Any) -> TritonKernel:
+    arguments = [
+        {"name": "x_ptr", "size": [64, 4], "stride": [4, 1], "dtype": "float32", "device": "cpu", "same_as": None},
+        {"name": "out_ptr", "size": [64, 4], "stride": [4, 1], "dtype": "float32", "device": "cpu", "same_as": "x_ptr"},
+        {"name": "n", "value": 256},
+        {"name": "BLOCK", "type": "triton.language", "value": "float32"},
+    ]
+    call = {"arguments": arguments, "grid": [4], "options": {"num_warps": 4}}
+    values: dict[str, Any] = {"name": "scale", "file": file, "line": 18, "launches": 9, "calls": [call], **changes}
+    return TritonKernel(text=standalone(program["scale"].fn)[0], **values)
+
+
+def test_the_plan_of_a_run(program: dict[str, Any]) -> None:
+    first = row(program)
+    first.calls.append({**first.calls[0], "grid": [8]})
+    read = launches.plan_of([first], PROGRAM, "/x/own.py", "/runs/1")
+    assert (read.file_kind, [kernel.name for kernel in read.kernels], read.notes) == (
+        "launches",
+        ["scale", "scale#2"],
+        [],
+    )
+    (site,) = read.kernels[0].sites
+    assert site.problem is None
+    assert site.arguments[1]["same_as"] == 0
+    assert site.arguments[2:] == [256, {"type": "triton.language", "value": "float32"}]
+    assert plan.moved_bytes(read.kernels[0], site) == 2 * 64 * 4 * 4
+    asked = document.request(read, path="/t/g.py", caches=["warm"], timeout_s=1, verify=True)
+    assert [one["launch"]["grid"] for one in asked["kernels"]] == [[4], [8]]
+    assert (asked["cuda"], asked["kernels"][0]["search"]) == (False, None)
+    json.dumps(asked)
+    shown = document.build(read, {}, verify=False)["kernels"][0]["launched"]
+    assert shown == "x_ptr float32[64, 4], out_ptr float32[64, 4], n=256, BLOCK=float32, num_warps=4; grid 4"
+
+
+def test_what_a_run_does_not_hold_is_said(program: dict[str, Any]) -> None:
+    read = launches.plan_of([row(program, needs=["constant TABLE"])], PROGRAM, "/x/own.py", "/runs/1")
+    assert read.kernels[0].sites[0].problem == "it needs constant TABLE of own.py, which a run does not record"
+    edited = PROGRAM.replace("halve(x_ptr) +", "halve(x_ptr) -")
+    read = launches.plan_of([row(program)], edited, "/x/own.py", "/runs/1")
+    assert read.notes == ["scale was edited since that run: what the run launched is measured"]
+    unknown = row(program)
+    unknown.calls[0]["arguments"][2] = {"name": "n", "type": "unknown", "value": "TensorDescriptor"}
+    (kernel,) = launches.plan_of([unknown], PROGRAM, "/x/own.py", "/runs/1").kernels
+    assert kernel.sites[0].problem == "its argument n is a TensorDescriptor, which cannot be made again"
+    indices = row(program)
+    indices.calls[0]["arguments"][0]["dtype"] = "int64"
+    (kernel,) = launches.plan_of([indices], PROGRAM, "/x/own.py", "/runs/1").kernels
+    assert any("zeros" in note for note in kernel.notes)
+
+
+def test_kernels_are_found_by_any_path_to_their_file(program: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(PROGRAM)
+    link = tmp_path / "link.py"
+    link.symlink_to(tmp_path / "own.py")
+    assert launches.of_file([row(program, str(tmp_path / "own.py")), row(program)], link)[0].file.endswith("own.py")
+    assert not launches.is_program("from torch._inductor.runtime import triton_heuristics\n@triton.jit\n")
+    assert launches.is_program("@triton.jit\ndef f(): ...\n")
+
+
+def test_an_edited_copy_of_a_programs_kernel_is_paired_by_its_name(program: dict[str, Any]) -> None:
+    read = launches.plan_of([row(program)], PROGRAM, "/x/own.py", "/runs/1")
+    text = workbench.copy_of(PROGRAM, read, "scale")
+    found, _ = workbench.pairs(read, plan.read(text.replace("HALF = 0.5", "HALF = 0.25"), "/x/mine.py"), None)
+    assert found["scale"].problem is None
+    assert found["scale"].edited.symbol == "scale"
