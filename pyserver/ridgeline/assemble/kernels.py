@@ -128,9 +128,13 @@ def _kernel(
     trace: Trace, work: WorkTable, attribution: Attribution, rows: Rows, seen: dict[str, int]
 ) -> tuple[Kernel, int]:
     times = work.time[rows]
-    q1, median, q3 = (float(v) for v in np.percentile(times, [25, 50, 75]))
-    mean = float(times.mean())
-    representative = int(rows[int(np.argmin(np.abs(times - median)))])
+    if len(rows) == 1:  # most rows of a trace with very many, and three percentiles cost more than all that follows
+        q1 = median = q3 = mean = float(times[0])
+        representative = int(rows[0])
+    else:
+        q1, median, q3 = (float(v) for v in np.percentile(times, [25, 50, 75]))
+        mean = float(times.mean())
+        representative = int(rows[int(np.argmin(np.abs(times - median)))])
     op = int(work.op[representative])
     chain = op_chain(trace, op)
     triton = triton_args(trace, op)
