@@ -7,6 +7,7 @@ import { chooseRun } from "./history";
 import { Interpreters } from "./interpreter";
 import { Navigation } from "./navigation";
 import { OverviewPanel } from "./overview";
+import { type TraceTarget, TraceView } from "./perfetto";
 import { Profiler } from "./profile";
 import {
   type Annotations,
@@ -47,6 +48,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const tree = new HotTree(ours);
   const navigation = new Navigation(ours);
   const overview = new OverviewPanel(context, ours);
+  const traces = new TraceView(ours);
 
   const wire = (client: LanguageClient) => [
     client.onNotification("ridgeline/progress", (progress: Progress) => profiler.onProgress(progress)),
@@ -122,7 +124,7 @@ export function activate(context: vscode.ExtensionContext): void {
     cancel: () => profiler.cancel(),
     goToLocations: navigation.goToLocations.bind(navigation),
     openKernel: (node?: TreeItem) => navigation.openKernel(node),
-    openTrace: (target?: { run?: string; kernel?: string | null }) => navigation.openTrace(target),
+    openTrace: (target?: TraceTarget) => traces.open(target),
     openOverview: (target?: { run?: string }) => overview.open(target),
     showTree: () => vscode.commands.executeCommand("ridgeline.hot.focus"),
     toggleAnnotations,
@@ -153,6 +155,7 @@ export function activate(context: vscode.ExtensionContext): void {
     heat,
     tree,
     overview,
+    traces,
     interpreters.onDidChange(() => ours.follow().catch(() => undefined)),
     ours.onDidChangeState((state) => {
       if (state === "ready") Promise.all([tree.refresh(), heat.ask(vscode.window.visibleTextEditors)]);

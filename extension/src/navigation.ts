@@ -1,10 +1,8 @@
-// Jumps: from a line to its kernels, from a kernel to its file, from a run to its trace in Perfetto.
+// Jumps: from a line to its kernels, from a kernel to its file.
 import * as vscode from "vscode";
 import type { Location, Position } from "vscode-languageclient/node";
-import type { HotKernel, OpenTrace, TreeItem } from "./protocol";
+import type { HotKernel, TreeItem } from "./protocol";
 import type { Server } from "./server";
-
-const PERFETTO = "https://ui.perfetto.dev/";
 
 export class Navigation {
   constructor(private readonly server: Server) {}
@@ -47,30 +45,5 @@ export class Navigation {
     if (!location) return;
     const place = client.protocol2CodeConverter.asLocation(location);
     await vscode.window.showTextDocument(place.uri, { selection: place.range });
-  }
-
-  /** Shows a trace from the server's loopback page; where there is none, hands over the file and the public Perfetto. */
-  async openTrace(target: { run?: string; kernel?: string | null } = {}): Promise<void> {
-    const uri = vscode.window.activeTextEditor?.document.uri.toString();
-    const { run, kernel } = target;
-    const wanted = { run, kernel: kernel ?? undefined, uri: run ? undefined : uri };
-    await this.server.start();
-    const trace = await vscode.commands.executeCommand<OpenTrace>("ridgeline.server.openTrace", wanted);
-    if (!trace) return;
-    if (trace.url) {
-      // Forwarded anew each time: the port on this side may change between two calls.
-      await vscode.env.openExternal(await vscode.env.asExternalUri(vscode.Uri.parse(trace.url)));
-      return;
-    }
-    const open = "Open ui.perfetto.dev";
-    const picked = await vscode.window.showInformationMessage(
-      `Open the trace ${trace.path} in Perfetto.`,
-      open,
-      "Copy Path",
-      "Reveal File",
-    );
-    if (picked === open) await vscode.env.openExternal(vscode.Uri.parse(PERFETTO));
-    if (picked === "Copy Path" || picked === open) await vscode.env.clipboard.writeText(trace.path);
-    if (picked === "Reveal File") await vscode.commands.executeCommand("revealFileInOS", vscode.Uri.file(trace.path));
   }
 }

@@ -112,7 +112,11 @@ export interface Tree {
 
 export interface OpenTrace {
   path: string;
+  /** A page of this machine that shows it, */
   url: string | null;
+  /** with the interface that is installed here or the public one. */
+  ui: "local" | "public" | null;
+  notes: string[];
 }
 
 export interface Overview {

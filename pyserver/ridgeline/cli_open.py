@@ -9,9 +9,13 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ridgeline.cli_common import CommandError, check_seconds, say
 from ridgeline.profile import Kernel, ProfileDocument
+
+if TYPE_CHECKING:
+    from ridgeline.perfetto.server import TraceServer
 
 
 def run(what: str, *, kernel: str | None, browser: bool, announce: bool, idle_s: float) -> int:
@@ -27,19 +31,23 @@ def run(what: str, *, kernel: str | None, browser: bool, announce: bool, idle_s:
     chosen = _kernel(document, kernel) if kernel else None
 
     def reveal(kernel_id: str) -> None:
-        if announce:
-            print(json.dumps({"event": "reveal", "kernel": kernel_id}), flush=True)
+        found = next((one for one in document.kernels if one.id == kernel_id), None) if document else None
+        places = [[place.file, place.line] for place in found.source] if found else []
+        print(json.dumps({"event": "reveal", "kernel": kernel_id, "places": places}), flush=True)
 
     try:
-        server, cleaned = open_trace(trace, document=document, kernel=chosen, reveal=reveal, idle_s=idle_s)
+        server, cleaned = open_trace(
+            trace, document=document, kernel=chosen, reveal=reveal if announce else None, idle_s=idle_s
+        )
     except TraceError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"cannot read {trace}: {error.strerror or error}") from error
     try:
         if announce:
-            print(json.dumps({"event": "serving", "url": server.url, "notes": cleaned.notes}), flush=True)
-            threading.Thread(target=_until_stdin_closes, args=(server.closed,), daemon=True).start()
+            ui = "local" if server.served.ui is not None else "public"
+            print(json.dumps({"event": "serving", "url": server.url, "ui": ui, "notes": cleaned.notes}), flush=True)
+            threading.Thread(target=_follow_stdin, args=(server,), daemon=True).start()
         else:
             for note in cleaned.notes:
                 say(note)
@@ -54,10 +62,16 @@ def run(what: str, *, kernel: str | None, browser: bool, announce: bool, idle_s:
     return 0
 
 
-def _until_stdin_closes(closed: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    closed.set()
+def _follow_stdin(server: TraceServer) -> None:
+    """An editor says here by which name its person's browser will ask; when it is gone, so are we."""
+    for line in sys.stdin:
+        try:
+            host = json.loads(line)["allow"]
+        except (ValueError, TypeError, KeyError):
+            continue
+        if isinstance(host, str):
+            server.allow(host)
+    server.closed.set()
 
 
 def _show(url: str, port: int, browser: bool) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import os
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 from pygls.exceptions import JsonRpcException
 
-from lsp_builder import Project
+from lsp_builder import Project, kernel_row
 from lsp_client import Session
+from ridgeline.profile import Slice, SourceRef
 
 
 def overwrite(profile: Path, data: bytes) -> None:
@@ -68,3 +73,46 @@ async def test_a_run_that_is_damaged_is_a_message(vscode: Session, project: Proj
 async def test_without_a_run_there_is_nothing(vscode: Session) -> None:
     found = await vscode.request("ridgeline/overview", {})
     assert found == {"run": None, "page": None, "places": []}
+
+
+async def test_a_link_in_the_trace_shows_the_line_and_a_forwarded_page_answers(
+    vscode: Session, project: Project
+) -> None:
+    """Of any kernel, not of the hottest alone; under another name only once the editor has said it."""
+    pytest.importorskip("numpy")
+    line = project.line_of("gelu(h)")
+    at = SourceRef(file=str(project.model), line=line + 1)
+    rows = [
+        kernel_row(f"k-{n}", f"kernel_{n}", 1e6 - n, source=[at], slice=Slice(ts_us=1000.0, dur_us=4100.0))
+        for n in range(300)
+    ]
+    run = project.add_run(project.document(kernels=rows))
+    event = {"ph": "X", "cat": "kernel", "name": "kernel_299", "pid": 0, "tid": 7, "ts": 1000.0, "dur": 4100.0}
+    run.trace.write_bytes(gzip.compress(json.dumps({"traceEvents": [event]}).encode()))
+    uri = vscode.open(project.model)
+    found = await vscode.command("ridgeline.server.openTrace", {"run": run.id, "kernel": "k-299"})
+    assert f"ts={1_000_000}" in await get(found["url"])
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        await get(found["url"], host="me.example")
+    vscode.client.protocol.notify("ridgeline/traceForwarded", {"url": found["url"], "host": "me.example"})
+    for _ in range(100):
+        try:
+            await get(found["url"], host="me.example")
+            break
+        except urllib.error.HTTPError:
+            await asyncio.sleep(0.1)
+    await get(found["url"], host="me.example")
+    await get(found["url"] + "s/k-299")
+    (shown,) = await vscode.until(lambda: vscode.client.shown_documents, what="the line is shown")
+    assert (shown.uri, shown.selection.start.line) == (uri, line)
+
+
+async def get(url: str, host: str | None = None) -> str:
+    request = urllib.request.Request(url, headers={"Host": host} if host else {})
+
+    def read() -> str:
+        with urllib.request.urlopen(request, timeout=10) as page:
+            text: str = page.read().decode()
+            return text
+
+    return await asyncio.to_thread(read)

@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ridgeline.perfetto.clean import Excerpt, clean
+from ridgeline.perfetto import tracks as tracks_module
+from ridgeline.perfetto.clean import Wanted, clean
+from ridgeline.perfetto.excerpt import Excerpt, around, beginning, cut
 from ridgeline.perfetto.lanes import sublanes
 from ridgeline.perfetto.page import selection
 from ridgeline.perfetto.server import LocalUi, Served, TraceServer
+from ridgeline.perfetto.tracks import Tracks
+from ridgeline.profile import Finding, ProfileDocument, Source, Step
 from ridgeline.trace.errors import TraceError
+from ridgeline.trace.reader import read_trace
 
 Event = dict[str, Any]
 
@@ -115,12 +120,74 @@ def test_what_is_no_trace_leaves_no_copy(tmp_path: Path) -> None:
     assert not (tmp_path / "y").exists()
 
 
-def test_an_excerpt_keeps_the_launch_that_lies_outside(tmp_path: Path) -> None:
-    made = cleaned(
-        tmp_path, launch(10, 1), launch(20, 2), kernel("far", 30, 5, 2), kernel("here", 1000, 5, 1),
-        excerpt=Excerpt(start_us=990, end_us=1010),
+def host(name: str, category: str, ts: float, dur: float, tid: int = 50) -> Event:
+    return {"ph": "X", "cat": category, "name": name, "pid": 50, "tid": tid, "ts": ts, "dur": dur}
+
+
+def excerpt(tmp_path: Path, *events: Event, start: float, end: float) -> list[Event]:
+    source = written(tmp_path / "large.json", json.dumps({"traceEvents": list(events)}))
+    count = cut(source, tmp_path / "part.json.gz", Excerpt(start_us=start, end_us=end))
+    with gzip.open(tmp_path / "part.json.gz") as stream:
+        made: list[Event] = json.load(stream)["traceEvents"]
+    assert len(made) == count
+    return made
+
+
+def test_an_excerpt_keeps_the_launch_that_lies_outside_and_what_it_was_made_in(tmp_path: Path) -> None:
+    made = excerpt(
+        tmp_path, kernel("here", 1000, 5, 1), kernel("far", 30, 5, 2), launch(10, 1), launch(20, 2),
+        host("aten::mm", "cpu_op", 8, 7), host("ProfilerStep#3", "user_annotation", 0, 500),
+        host("aten::add", "cpu_op", 18, 7), host("aten::mm", "cpu_op", 8, 7, tid=51),
+        {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 50, "tid": 50, "ts": 995.0, "args": {"Bytes": 8}},
+        start=990, end=1010,
     )  # fmt: skip
-    assert [e["name"] for e in made if e["ph"] == "X"] == ["cudaLaunchKernel", "here"]
+    assert [e["name"] for e in made] == ["here", "cudaLaunchKernel", "aten::mm", "ProfilerStep#3", "[memory]"]
+    assert made[0] == kernel("here", 1000, 5, 1), "records are as they were"
+
+
+def test_an_excerpt_of_nothing_known_begins_with_the_first_device_work(tmp_path: Path) -> None:
+    source = written(
+        tmp_path / "t.json",
+        json.dumps({"traceEvents": [launch(10, 1), kernel("b", 1e6, 5, 2), kernel("a", 9e5, 5, 1)]}),
+    )
+    found = beginning(source)
+    assert found is not None
+    assert found.start_us < 9e5 < found.end_us
+    assert beginning(written(tmp_path / "u.json", json.dumps({"traceEvents": [launch(10, 1)]}))) is None
+
+
+def test_an_excerpt_is_never_long(tmp_path: Path) -> None:
+    found = around(1e6, 60e6)
+    assert found.end_us - found.start_us == 1e6
+
+
+def test_times_since_1970_keep_their_nanoseconds(tmp_path: Path) -> None:
+    """A float64 holds a quarter of a microsecond there; slices would overlap, and none would be found."""
+    text = (
+        '{"traceEvents":[{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":1700000000000000.125,"dur":1.25},'
+        '{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":1700000000000001.375,"dur":2}]}'
+    )
+    wanted = Wanted(symbol="b", ts_us=1700000000000001.375, dur_us=2.0)
+    found = clean(written(tmp_path / "t.json", text), tmp_path / "o.gz", wanted=wanted)
+    assert found.moved == 0
+    assert found.selected is not None
+    assert (found.selected.ts_ns, found.selected.dur_ns) == (1700000000000001375, 2000)
+    assert b'"ts":1700000000000001.375' in gzip.decompress((tmp_path / "o.gz").read_bytes())
+
+
+def test_the_launch_that_is_wanted_is_found_with_its_lane(tmp_path: Path) -> None:
+    """A label of the same time, another kernel of the same time, and another launch of the same kernel are not it."""
+    events = [
+        {"ph": "X", "cat": "gpu_user_annotation", "name": "k", "pid": 0, "tid": 7, "ts": 100.0, "dur": 10.0},
+        kernel("other", 100, 10, 1), kernel("k", 50, 10, 2), kernel("k", 100, 10, 3, tid=8),
+    ]  # fmt: skip
+    source = written(tmp_path / "t.json", json.dumps({"traceEvents": events}))
+    found = clean(source, tmp_path / "o.gz", wanted=Wanted(symbol="k", ts_us=100.0, dur_us=10.0)).selected
+    assert found is not None
+    made = json.loads(gzip.decompress((tmp_path / "o.gz").read_bytes()))["traceEvents"]
+    (one,) = [e for e in made if e["ph"] == "X" and (e["pid"], e["tid"]) == (found.pid, found.tid)]
+    assert (one["name"], one["ts"] * 1000, found.ts_ns) == ("k", 100_000, 100_000)
+    assert clean(source, tmp_path / "o.gz", wanted=Wanted(symbol="gone", ts_us=100.0, dur_us=10.0)).selected is None
 
 
 def test_selection_is_in_nanoseconds_and_frames_the_neighbourhood() -> None:
@@ -185,6 +252,17 @@ def test_forwarded_ports_of_this_machine_work(server: TraceServer, host: str) ->
     assert ask(server, f"/{server.served.token}/", Host=host).status == 200
 
 
+def test_a_name_that_the_editor_forwards_by_works_once_it_is_told(server: TraceServer) -> None:
+    path, host = f"/{server.served.token}/", "me-40000.app.example"
+    assert ask(server, path, Host=host).status == 403
+    server.allow("me-40000.app.example")
+    assert ask(server, path, Host=host).status == 200
+    assert ask(server, path, Host=host, Origin=f"https://{host}").status == 200
+    assert ask(server, path, Host="other.app.example").status == 403
+    server.allow("evil.example/../*")
+    assert ask(server, path, Host="evil.example/../*").status == 403
+
+
 def test_another_origin_is_refused(server: TraceServer) -> None:
     path = f"/{server.served.token}/trace.json.gz"
     assert ask(server, path, Origin="https://evil.example").status == 403
@@ -240,3 +318,58 @@ def test_it_ends_when_nobody_asks(tmp_path: Path) -> None:
     time.sleep(0.1)
     with pytest.raises(OSError):
         ask(running, f"/{running.served.token}/")
+
+
+def counters(made: list[Event]) -> dict[tuple[str, int], list[tuple[float, float]]]:
+    """(name, process) -> (time, value), the name as the interface writes it."""
+    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for event in made:
+        if event["ph"] == "C":
+            ((key, value),) = event["args"].items()
+            found.setdefault((f"{event['name']} {key}", event["pid"]), []).append((event["ts"], value))
+    return found
+
+
+def test_tracks_of_each_device_of_memory_and_of_findings(tmp_path: Path) -> None:
+    def on(device: int, event: Event) -> Event:
+        return {**event, "pid": device, "args": {**event["args"], "device": device}}
+
+    def memory(ts: float, total: int, device_type: int, device: int) -> Event:
+        args = {"Total Allocated": total, "Total Reserved": 0, "Bytes": 8, "Addr": 1, "Device Type": device_type,
+                "Device Id": device}  # fmt: skip
+        return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 50, "tid": 50, "ts": ts, "args": args}
+
+    events = [
+        launch(10, 1), launch(12, 2), launch(14, 3), on(0, kernel("a", 20, 10, 1)), on(0, kernel("b", 25, 15, 2)),
+        on(1, kernel("c", 50, 5, 3)), memory(11, 100, 1, 0), memory(13, 300, 1, 0), memory(15, 7, 0, -1),
+    ]  # fmt: skip
+    source = written(tmp_path / "t.json", json.dumps({"traceEvents": events}))
+    document = ProfileDocument(
+        source=Source(kind="trace", path="t"),
+        findings=[
+            Finding(code="hidden-sync", title="The host waits", severity="warning", message="m", file="a.py", line=3)
+        ],
+        steps=[Step(name="s", start_us=5.0, wall_us=60.0)],
+    )
+    clean(source, tmp_path / "o.gz", tracks=Tracks(read_trace(source, frames=False), document))
+    made = json.loads(gzip.decompress((tmp_path / "o.gz").read_bytes()))["traceEvents"]
+    processes = {e["args"]["name"]: e["pid"] for e in made if e["name"] == "process_name"}
+    found = counters(made)
+    assert found["device busy, GPU 0", processes["GPU 0"]] == [(20, 1), (40, 0)]
+    assert found["device busy, GPU 1", processes["GPU 1"]] == [(50, 1), (55, 0)]
+    assert found["launches waiting, GPU 0", processes["GPU 0"]] == [(10, 1), (12, 2), (20, 1), (25, 0)]
+    assert found["memory allocated, GPU 0", processes["GPU 0"]] == [(11, 100), (13, 300)]
+    assert found["memory allocated", processes["python (pid 50)"]] == [(15, 7)]
+    (finding,) = [e for e in made if e.get("cat") == "finding"]
+    assert (finding["ts"], finding["dur"], finding["args"]["line"]) == (5.0, 60.0, "a.py:3")
+
+
+def test_a_counter_with_too_many_points_keeps_its_peaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracks_module, "MAX_POINTS", 10)
+    events = [launch(n, n) for n in range(1, 101)] + [kernel("k", 1000 + 10 * n, 5, n) for n in range(1, 101)]
+    source = written(tmp_path / "t.json", json.dumps({"traceEvents": events}))
+    clean(source, tmp_path / "o.gz", tracks=Tracks(read_trace(source, frames=False)))
+    made = json.loads(gzip.decompress((tmp_path / "o.gz").read_bytes()))["traceEvents"]
+    for (name, _), points in counters(made).items():
+        assert len(points) <= 10
+        assert max(value for _, value in points) == (100 if name.startswith("launches") else 1)

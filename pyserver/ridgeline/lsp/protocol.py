@@ -16,6 +16,7 @@ PROGRESS = "ridgeline/progress"
 OUTPUT = "ridgeline/output"
 PROFILE_CHANGED = "ridgeline/profileChanged"
 TRUST = "ridgeline/trust"
+TRACE_FORWARDED = "ridgeline/traceForwarded"
 
 COMMAND_PROFILE = "ridgeline.server.profile"
 COMMAND_CANCEL = "ridgeline.server.cancel"

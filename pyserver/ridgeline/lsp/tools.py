@@ -41,6 +41,8 @@ class Tool:
     cancelled: bool = False
     said: str = ""
     """The end of its standard error, once it is over."""
+    url: str | None = None
+    """Of what it serves."""
     _process: asyncio.subprocess.Process | None = None
     _errors: asyncio.Task[bytes] | None = None
     _started: float = field(default_factory=time.monotonic)
@@ -102,6 +104,11 @@ class Tool:
 
     async def over(self) -> None:
         await self._over.wait()
+
+    def tell(self, message: Json) -> None:
+        """One JSON line to its standard input."""
+        if self._process is not None and self._process.stdin is not None and self._process.returncode is None:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
     def close(self) -> None:
         """Ends it by the end of its standard input."""

@@ -32,10 +32,14 @@ async def open_trace(server: RidgelineServer, params: Json) -> Json | None:
             types.ShowMessageParams(types.MessageType.Info, "Ridgeline: there is no trace of this run.")
         )
         return None
-    kernel = _kernel(run, params.get("kernel"))
-    answer: Json = {"path": str(run.info.folder.trace), "url": None, "slice": (kernel or {}).get("slice")}
+    wanted = params.get("kernel")
+    kernel = wanted if isinstance(wanted, str) and wanted else None
+    # Of the hottest alone; the child knows them all.
+    slice_ = next((row.get("slice") for row in run.hot()["kernels"] if row["id"] == kernel), None)
+    answer: Json = {"path": str(run.info.folder.trace), "url": None, "ui": None, "notes": [], "slice": slice_}
     try:
-        answer["url"] = await _serve(server, run, kernel, params)
+        serving = await _serve(server, run, kernel, params)
+        answer.update(url=str(serving.get("url")), ui=serving.get("ui"), notes=serving.get("notes") or [])
     except RequestError as error:
         server.window_show_message(
             types.ShowMessageParams(types.MessageType.Warning, f"Ridgeline cannot serve the trace: {error}")
@@ -45,16 +49,16 @@ async def open_trace(server: RidgelineServer, params: Json) -> Json | None:
     return answer
 
 
-def _kernel(run: ShownRun, identity: Any) -> Json | None:
-    return next((kernel for kernel in run.hot()["kernels"] if kernel["id"] == identity), None)
-
-
-async def _serve(server: RidgelineServer, run: ShownRun, kernel: Json | None, params: Json) -> str:
+async def _serve(server: RidgelineServer, run: ShownRun, kernel: str | None, params: Json) -> Json:
+    """What the child says of itself (``ridgeline open --announce``) once it serves."""
     if not server.trusted:
         # Our own code alone would run, but in an interpreter that the workspace's settings may have named.
         raise RequestError("untrusted", "this workspace is not trusted, so nothing is started in it")
-    chosen = ["--kernel", kernel["id"]] if kernel is not None else []
-    tool = Tool(cli_command(server, params, "open", str(run.folder), "--announce", *chosen))
+    chosen = [f"--kernel={kernel}"] if kernel is not None else []
+    # Where the interface's files are, if the client names a folder.
+    named = params.get("interface")
+    environment = {"RIDGELINE_PERFETTO_UI": named} if isinstance(named, str) and named else {}
+    tool = Tool(cli_command(server, params, "open", str(run.folder), "--announce", *chosen), environment)
     await tool.start()
     events = tool.lines()
     try:
@@ -70,14 +74,22 @@ async def _serve(server: RidgelineServer, run: ShownRun, kernel: Json | None, pa
     for old in server.served[:-MAX_SERVED]:
         old.close()
     server.spawn(_follow(server, run, tool, events))
-    return str(first.get("url"))
+    tool.url = str(first.get("url"))
+    return first
+
+
+def forwarded(server: RidgelineServer, params: Json) -> None:
+    """The client's editor forwards a page by another name: the one that serves it has to know that name."""
+    for tool in server.served:
+        if tool.url is not None and tool.url == params.get("url") and isinstance(params.get("host"), str):
+            tool.tell({"allow": params["host"]})
 
 
 async def _follow(server: RidgelineServer, run: ShownRun, tool: Tool, events: Any) -> None:
     """Links in the trace lead back: the kernel's source line is shown in the editor."""
     async for event in events:
         if event.get("event") == "reveal" and server.can.show_document:
-            target = _source(server, run, _kernel(run, event.get("kernel")))
+            target = _source(server, run, event.get("places") or [])
             if target is not None:
                 await server.window_show_document_async(
                     types.ShowDocumentParams(uri=target.uri, selection=target.range, take_focus=True)
@@ -87,9 +99,9 @@ async def _follow(server: RidgelineServer, run: ShownRun, tool: Tool, events: An
         server.served.remove(tool)
 
 
-def _source(server: RidgelineServer, run: ShownRun, kernel: Json | None) -> types.Location | None:
-    for source in (kernel or {}).get("source") or []:
-        place = place_of(server, run, source["file"], source.get("line") or 0)
+def _source(server: RidgelineServer, run: ShownRun, places: list[Any]) -> types.Location | None:
+    for file, line in places:
+        place = place_of(server, run, str(file), int(line or 0))
         if place is not None:
             return location(Path(str(server.path_of(place["uri"]))), place["range"]["start"]["line"] + 1)
     return None
@@ -99,3 +111,7 @@ def register(server: RidgelineServer) -> None:
     @server.command(protocol.COMMAND_OPEN_TRACE)
     async def command_open_trace(ls: RidgelineServer, *arguments: Any) -> Json | None:
         return await open_trace(ls, one_object(arguments))
+
+    @server.feature(protocol.TRACE_FORWARDED)
+    def on_forwarded(ls: RidgelineServer, params: Json) -> None:
+        forwarded(ls, params)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +16,10 @@ LANE_STEP = 1_000
 """Sublanes of one thread are numbered below this."""
 TOLERANCE_US = 0.001
 """Ends and starts are rounded apart by up to a nanosecond."""
+
+
+_GIVEN = {"-1": "profiler's own work", "Spans": "profiled span", "Traces": "profiled span"}
+"""What Kineto files under no process."""
 
 
 class Lanes:
@@ -40,14 +45,16 @@ class Lanes:
         kind, pid, _ = self._keys[lane]
         return self._processes[kind, pid], FIRST_ID * LANE_STEP + lane * LANE_STEP + level
 
-    def process(self, kind: str) -> int | None:
-        """The first process of a kind, where tracks are added."""
-        return next((new for (k, _), new in self._processes.items() if k == kind), None)
+    def process(self, kind: str, pid: str | None = None) -> int | None:
+        """The process of a kind, by default the first, where tracks are added."""
+        return next((new for (k, old), new in self._processes.items() if k == kind and pid in (None, old)), None)
 
     def names(self, level: I32, lane_rows: I32) -> Iterator[dict[str, Any]]:
         """Metadata events: what each lane is, devices below the host's threads."""
         for order, ((kind, pid), new) in enumerate(self._processes.items()):
-            label = f"GPU {pid}" if kind == "device" else f"python (pid {pid})" if pid.isdigit() else pid
+            label = _GIVEN.get(pid) or (
+                f"GPU {pid}" if kind == "device" else f"python (pid {pid})" if pid.isdigit() else pid
+            )
             yield _meta("process_name", new, {"name": label})
             yield _meta("process_sort_index", new, {"sort_index": order + (1_000 if kind == "device" else 0)})
         deepest = np.zeros(len(self._keys), dtype=np.int32)
@@ -58,6 +65,12 @@ class Lanes:
                 name = f"stream {tid}" if kind == "device" else f"thread {tid}"
                 yield _meta("thread_name", pid, {"name": name + (" (overlapping)" if sub else "")}, thread)
                 yield _meta("thread_sort_index", pid, {"sort_index": lane * 10 + sub}, thread)
+
+
+def micros(ns: int) -> msgspec.Raw:
+    """Nanoseconds as JSON microseconds, exact however far from zero."""
+    whole, part = divmod(abs(ns), 1000)
+    return msgspec.Raw(b"%s%d.%03d" % (b"-" if ns < 0 else b"", whole, part))
 
 
 def _meta(name: str, pid: int, args: dict[str, Any], tid: int | None = None) -> dict[str, Any]:

@@ -19,13 +19,33 @@ pre {{ overflow: auto; padding: .5rem; border: 1px solid }}
 </style></head><body>
 """
 
-_LOCAL = """<main><p role="status">Opening the trace…</p></main>
+_LOCAL = """<iframe id="ui" class="ready" title="Perfetto" allow="clipboard-write"></iframe>
 <script>
-// Relative to this page, so that it holds behind a forwarded port and a proxied path as well.
+// Everything is relative to this page, so that it holds behind a forwarded port and a proxied path as well.
+const ui = document.getElementById("ui"), editor = {editor};
 const trace = new URL("trace.json.gz", location.href).href;
-const ui = new URL("../ui/{version}/", location.href).href;
-const query = new URLSearchParams({params});
-location.replace(ui + "#!/?url=" + encodeURIComponent(trace) + "&" + query);
+ui.src = new URL("../ui/{version}/#!/?{query}&url=" + encodeURIComponent(trace), location.href).href;
+// A slice's link leads to its line: in the editor where one listens, else to a page that shows it. The interface would
+// open a new window, which a tab of an editor may not, and by the address of another machine where the port is forwarded.
+ui.addEventListener("load", () => ui.contentDocument.addEventListener("click", (event) => {{
+  const link = event.target.closest?.("a[href]");
+  const kernel = /^https?:.*\\/s\\/([\\w-]+)$/.exec(link?.href ?? "");
+  if (!kernel) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const there = new URL("s/" + kernel[1], location.href).href;
+  if (editor) fetch(there);
+  else window.open(there, "_blank", "noopener");
+}}, true));
+// What is selected by the address is marked, but its details, with the link, stay folded until somebody unfolds them.
+const since = Date.now();
+const unfold = {selected} && setInterval(() => {{
+  const button = ui.contentDocument?.querySelector('button[title="Show panel"]');
+  if (button || Date.now() - since > 60000) clearInterval(unfold);
+  button?.click();
+}}, 200);
+// The server lives as long as somebody looks.
+setInterval(() => fetch("alive"), {alive_ms});
 </script></body></html>
 """
 
@@ -52,16 +72,22 @@ window.addEventListener("message", async (event) => {{
   const buffer = await (await fetch("trace.json.gz")).arrayBuffer();
   ui.contentWindow.postMessage({{perfetto: {{buffer, title: {title}, localOnly: true, keepApiOpen: true}}}}, origin, [buffer]);
 }}, {{once: false}});
+setInterval(() => fetch("alive"), {alive_ms});
 </script></body></html>
 """
 
 
+_SHOWN = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [f"^{name}"]} for name in ("GPU", "Ridgeline findings")]
+"""What is unfolded from the start."""
+
+
 def selection(ts_ns: int | None, dur_ns: int | None, pid: int | None, tid: int | None) -> dict[str, str]:
     """Perfetto's own parameters: select the slice, frame twenty times its length around it."""
+    found = {"hideSidebar": "true", "startupCommands": json.dumps(_SHOWN, separators=(",", ":"))}
     if ts_ns is None or dur_ns is None:
-        return {"hideSidebar": "true"}
+        return found
     around = max(dur_ns * 10, 50_000)
-    found = {
+    found |= {
         "ts": str(ts_ns),
         "dur": str(dur_ns),
         "visStart": str(ts_ns - around),
@@ -72,20 +98,34 @@ def selection(ts_ns: int | None, dur_ns: int | None, pid: int | None, tid: int |
     return found
 
 
-def local(title: str, version: str, params: dict[str, str]) -> str:
-    """Sends the browser on to the interface that this server carries."""
-    return _HEAD.format(title=html.escape(title)) + _LOCAL.format(version=quote(version), params=_script(params))
+def local(title: str, version: str, params: dict[str, str], *, editor: bool, alive_s: float) -> str:
+    """Shows the interface that this server carries, with the trace opened in it. ``editor``: one follows the links."""
+    return _HEAD.format(title=html.escape(title)) + _LOCAL.format(
+        version=quote(version),
+        query=_query(params),
+        editor=_script(editor),
+        selected=_script("ts" in params),
+        alive_ms=round(alive_s * 1000),
+    )
 
 
-def bridge(title: str, ui: str, params: dict[str, str]) -> str:
+def bridge(title: str, ui: str, params: dict[str, str], *, alive_s: float) -> str:
     """Embeds the public interface and hands it the trace; nothing leaves the browser."""
-    query = "&".join(f"{quote(k)}={quote(v)}" for k, v in params.items())
-    return _HEAD.format(title=html.escape(title)) + _BRIDGE.format(ui=ui, query=query, title=_script(title))
+    return _HEAD.format(title=html.escape(title)) + _BRIDGE.format(
+        ui=ui, query=_query(params), title=_script(title), alive_ms=round(alive_s * 1000)
+    )
 
 
-def source(title: str, places: Sequence[tuple[str, int, str | None]]) -> str:
-    """Where a kernel comes from: (file, line, text), each with a link that a local VS Code opens."""
-    parts = [f"<main><h1>{html.escape(title)}</h1><p>The editor has been told to show the first of these.</p>"]
+def _query(params: dict[str, str]) -> str:
+    return "&".join(f"{quote(k)}={quote(v)}" for k, v in params.items())
+
+
+def source(title: str, places: Sequence[tuple[str, int, str | None]], *, told: bool) -> str:
+    """Where a kernel comes from: (file, line, text), each with a link that a local VS Code opens; ``told``: an editor
+    shows the first already."""
+    parts = [f"<main><h1>{html.escape(title)}</h1>"]
+    if told:
+        parts.append("<p>The editor has been told to show the first of these.</p>")
     for file, line, text in places:
         target = html.escape(f"vscode://file{quote(file)}:{line}", quote=True)
         parts.append(f'<p><a href="{target}">{html.escape(file)}:{line}</a></p><pre>{html.escape(text or "")}</pre>')

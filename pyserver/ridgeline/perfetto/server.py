@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ridgeline.perfetto import page
@@ -29,13 +31,14 @@ IDLE_S = 15 * 60.0
 PUBLIC_UI = "https://ui.perfetto.dev"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _VERSION = re.compile(r'data-perfetto_version=\'\{"stable":"([\w.-]+)"\}')
+_HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _SAFE_FILE = re.compile(r"^[\w.-]+(?:/[\w.-]+)*$")
 # The copy's own scripts and workers run; it may talk to this server alone, so nothing is reported to anyone.
 UI_POLICY = (
     "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval'; connect-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'none'"
 )
-PAGE_POLICY = f"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-src {PUBLIC_UI}"
+PAGE_POLICY = f"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-src 'self' {PUBLIC_UI}"
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,6 +80,15 @@ class Served:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
 
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle of an answer is no error of ours."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class TraceServer:
     """Serves in a thread of its own from construction until :meth:`close` or ``idle_s`` without a request."""
 
@@ -84,9 +96,9 @@ class TraceServer:
         self.served = served
         self.idle_s = idle_s
         self.last_request = time.monotonic()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
+        self._http = _Http(("127.0.0.1", 0), _handler(self))
         self.closed = threading.Event()
+        self.hosts = set(_LOOPBACK)
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -101,6 +113,11 @@ class TraceServer:
 
     def link(self, kernel: str) -> str:
         return f"{self.url}s/{kernel}"
+
+    def allow(self, host: str) -> None:
+        """Another name (without a port) under which an editor in a browser forwards this server to its own person."""
+        if _HOST_NAME.fullmatch(host):
+            self.hosts.add(host.lower())
 
     def _watch(self) -> None:
         while not self.closed.wait(min(1.0, self.idle_s / 4)):
@@ -152,22 +169,26 @@ def _handler(server: TraceServer) -> type[BaseHTTPRequestHandler]:
             host = self.headers.get("Host", "")
             name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
             origin = self.headers.get("Origin")
-            return name in _LOOPBACK and (origin is None or origin in (f"http://{host}", f"https://{host}"))
+            return name.lower() in server.hosts and (origin is None or origin in (f"http://{host}", f"https://{host}"))
 
         def _owned(self, name: str, *, body: bool) -> None:
             if name == "":
                 params = dict(served.params)
+                alive_s = server.idle_s / 4
                 if served.ui is not None:
-                    text = page.local(served.title, served.ui.version, params)
+                    editor = served.reveal is not None
+                    text = page.local(served.title, served.ui.version, params, editor=editor, alive_s=alive_s)
                 else:
-                    text = page.bridge(served.title, PUBLIC_UI, params)
+                    text = page.bridge(served.title, PUBLIC_UI, params, alive_s=alive_s)
                 self._text(HTTPStatus.OK, text, body=body, kind="text/html; charset=utf-8", policy=PAGE_POLICY)
+            elif name == "alive":
+                self._text(HTTPStatus.OK, "", body=body)
             elif name == "trace.json.gz":
                 self._file(served.trace, "application/gzip", body=body)
             elif name.startswith("s/") and name[2:] in served.places:
                 if served.reveal is not None and body:
                     served.reveal(name[2:])
-                text = page.source(name[2:], served.places[name[2:]])
+                text = page.source(name[2:], served.places[name[2:]], told=served.reveal is not None)
                 self._text(HTTPStatus.OK, text, body=body, kind="text/html; charset=utf-8", policy=PAGE_POLICY)
             else:
                 self._text(HTTPStatus.NOT_FOUND, "not found", body=body)
