@@ -141,6 +141,8 @@ export class Server implements vscode.Disposable {
         },
         initializationOptions: () => ({
           trusted: vscode.workspace.isTrusted,
+          // The server asks for them as well; with these it need not look at another folder's runs first.
+          settings: vscode.workspace.getConfiguration("ridgeline", vscode.workspace.workspaceFolders?.[0]),
           client: { annotations: true, tree: true, output: true, openTrace: true, commands: CLIENT_COMMANDS },
         }),
       },

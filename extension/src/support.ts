@@ -14,11 +14,11 @@ const ANNOTATIONS = [
 export async function selectInterpreter(interpreters: Interpreters): Promise<void> {
   const scope = vscode.window.activeTextEditor?.document.uri;
   const now = await interpreters.resolve(scope);
-  const own = { label: "$(folder-opened) Choose a file…", act: () => chooseFile() };
+  const own = { label: "$(folder-opened) Choose a file…", act: () => chooseFile(scope) };
   const automatic = {
     label: "$(sync) Automatic",
     description: "forget ridgeline.python",
-    act: () => setPython(undefined),
+    act: () => setPython(undefined, scope),
   };
   const items = [own, automatic];
   if (vscode.extensions.getExtension("ms-python.python")) {
@@ -32,16 +32,18 @@ export async function selectInterpreter(interpreters: Interpreters): Promise<voi
   interpreters.refresh();
 }
 
-async function chooseFile(): Promise<void> {
+async function chooseFile(scope?: vscode.Uri): Promise<void> {
   const [file] = (await vscode.window.showOpenDialog({ title: "Python Interpreter", openLabel: "Use" })) ?? [];
-  if (file) await setPython(file.fsPath);
+  if (file) await setPython(file.fsPath, scope);
 }
 
-async function setPython(python: string | undefined): Promise<void> {
-  const target = vscode.workspace.workspaceFolders
-    ? vscode.ConfigurationTarget.Workspace
-    : vscode.ConfigurationTarget.Global;
-  await vscode.workspace.getConfiguration("ridgeline").update("python", python, target);
+/** For the folder of the file, or for all files where there is no folder. */
+async function setPython(python: string | undefined, scope?: vscode.Uri): Promise<void> {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  const several = folders.length > 1 && scope && vscode.workspace.getWorkspaceFolder(scope);
+  const { Global, Workspace, WorkspaceFolder } = vscode.ConfigurationTarget;
+  const target = several ? WorkspaceFolder : folders.length ? Workspace : Global;
+  await vscode.workspace.getConfiguration("ridgeline", scope).update("python", python, target);
 }
 
 export async function toggleAnnotations(): Promise<void> {

@@ -60,7 +60,9 @@ class Session:
         options: dict[str, Any] | None = None,
         configuration: dict[str, Any] | None = None,
         env: dict[str, str] | None = None,
+        others: dict[Path, dict[str, Any]] | None = None,
     ) -> Session:
+        """``others``: more workspace folders, each with its own configuration."""
         client = make_test_lsp_client()
         session = cls(profile, client)
         session._listen()
@@ -69,12 +71,15 @@ class Session:
         )
         wishes = {"client": VSCODE_WISHES} if profile == "vscode" else {}
         client.set_configuration(configuration or {}, section="ridgeline")
+        for other, own in (others or {}).items():
+            client.set_configuration(own, section="ridgeline", scope_uri=other.as_uri())
+        folders = [folder, *(others or {})]
         await client.initialize_session(
             types.InitializeParams(
                 capabilities=capabilities(profile),
                 process_id=os.getpid(),
                 root_uri=folder.as_uri(),
-                workspace_folders=[types.WorkspaceFolder(uri=folder.as_uri(), name="ws")],
+                workspace_folders=[types.WorkspaceFolder(uri=one.as_uri(), name=one.name) for one in folders],
                 initialization_options={**wishes, **(options or {})},
             )
         )

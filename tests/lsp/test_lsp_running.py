@@ -207,3 +207,39 @@ async def test_a_program_is_profiled_and_shown(vscode: Session, project: Project
     told = [change["reason"] for change in vscode.told["ridgeline/profileChanged"]]
     await asyncio.sleep(2.5)
     assert [change["reason"] for change in vscode.told["ridgeline/profileChanged"]] == told == ["profiled"], "told once"
+
+
+RANKS = """\
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+a = torch.randn(64, 64)
+for _ in range(40):
+    a = (a @ a).tanh()
+    dist.all_reduce(a)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+async def test_the_ranks_of_a_job_appear_by_themselves_rank_0_first(vscode: Session, project: Project) -> None:
+    """The documented command: one variable says where the runs go, and each rank has its own."""
+    path = script(project, RANKS)
+    uri = vscode.open(path)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    command = [*torchrun, sys.executable, "-m", "ridgeline", "profile", "--quiet", "--then", "stop", str(path)]
+    job = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "RIDGELINE_RUN_DIR": str(project.store)}, cwd=project.workspace
+    )
+    assert await job.wait() == 0
+    runs: list[Any] = []
+    for _ in range(200):
+        runs = await vscode.request("ridgeline/runs", {"uri": uri})
+        if len(runs) == 2 and await vscode.lenses(uri):
+            break
+        await asyncio.sleep(0.1)
+    assert [run["rank"] for run in runs] == [0, 1]
+    assert (await vscode.request("ridgeline/tree", {}))["run"]["rank"] == 0
+    assert path.read_text().split("\n").index("    a = (a @ a).tanh()") in await vscode.lenses(uri)

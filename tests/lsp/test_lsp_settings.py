@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 from pathlib import Path
 
 import pytest
+from lsprotocol import types
 
-from ridgeline.lsp.requests import RequestError, folder_of, inherited_environment, run_spec
+from lsp_builder import Project
+from lsp_client import Session
+from ridgeline.lsp.places import folder_of
+from ridgeline.lsp.requests import RequestError, inherited_environment, run_spec
 from ridgeline.lsp.settings import SettingError, Settings, read, read_env_file, substitute
+from ridgeline.runs.processes import unsupported
 
 
 def test_every_key_is_optional() -> None:
@@ -109,3 +116,63 @@ def test_the_editors_variables_stay_behind_and_the_users_path_does_not(monkeypat
     found = inherited_environment()
     assert not {"ELECTRON_RUN_AS_NODE", "VSCODE_IPC_HOOK", "PYTHONHOME"} & set(found)
     assert found["PYTHONPATH"] == "/mine"
+
+
+async def test_each_folder_has_its_own_settings(tmp_path: Path) -> None:
+    """Severities, and the place where its runs are kept and found."""
+    one, two = Project.make(tmp_path / "one"), Project.make(tmp_path / "two")
+    one.add_run()
+    two.add_run()
+    own = {"storage": {"path": "${workspaceFolder}/../runs"}, "diagnostics": {"severity": {"hidden-sync": "error"}}}
+    first = {"storage": {"path": str(one.store)}}
+    session = await Session.start(
+        "vscode", one.workspace, store=tmp_path / "default", configuration=first, others={two.workspace: own}
+    )
+    try:
+        uris = [(project, session.open(project.model)) for project in (one, two)]
+        severities = {}
+        for project, uri in uris:
+            item = project.line_of("loss.item()")
+            await session.until(lambda uri=uri: session.client.diagnostics.get(uri), 20, "findings of each folder")
+            severities[project.root.name] = {
+                found.code: found.severity
+                for found in session.client.diagnostics[uri]
+                if found.range.start.line == item
+            }
+            assert "4.10 ms/step" in (await session.lenses(uri))[project.line_of("gelu(h)")]
+        assert severities["one"] == {"hidden-sync": types.DiagnosticSeverity.Information}
+        assert severities["two"] == {"hidden-sync": types.DiagnosticSeverity.Error}
+    finally:
+        await session.stop()
+
+
+@pytest.mark.skipif(unsupported() is not None, reason=unsupported() or "")
+async def test_a_run_takes_the_settings_of_its_files_folder(tmp_path: Path) -> None:
+    one, two = Project.make(tmp_path / "one"), Project.make(tmp_path / "two")
+    said = two.workspace / "said.json"
+    (two.workspace / "program.py").write_text(
+        "import json, os, sys\n"
+        f"open({str(said)!r}, 'w').write(json.dumps([sys.argv[1:], os.getcwd(), os.environ.get('WHO')]))\n"
+    )
+    own = {
+        "python": sys.executable,
+        "storage": {"path": str(two.store)},
+        "run": {"args": ["--data", "${workspaceFolder}/d"], "env": {"WHO": "two"}},
+    }
+    first = {"python": "/nowhere/python", "run": {"args": ["--of-one"], "env": {"WHO": "one"}}}
+    session = await Session.start(
+        "vscode", one.workspace, store=tmp_path / "default", configuration=first, others={two.workspace: own}
+    )
+    try:
+        uri = (two.workspace / "program.py").as_uri()
+        # Settings are asked for once the session has begun; until then there are none to take.
+        for _ in range(50):
+            found = await session.request("ridgeline/profile", {"uri": uri})
+            if said.exists() and json.loads(said.read_text())[2] is not None:
+                break
+            await asyncio.sleep(0.05)
+        assert json.loads(said.read_text()) == [["--data", f"{two.workspace}/d"], str(two.workspace), "two"]
+        assert "without importing torch" in found["cause"]["message"]
+        assert list(two.store.iterdir())
+    finally:
+        await session.stop()

@@ -12,8 +12,9 @@ from lsprotocol import types
 
 from ridgeline.lsp import protocol
 from ridgeline.lsp.commands import one_object
+from ridgeline.lsp.places import folder_of
 from ridgeline.lsp.profiling import refuse, require_trust
-from ridgeline.lsp.requests import RequestError, Where, folder_of, interpreter
+from ridgeline.lsp.requests import RequestError, Where, interpreter
 from ridgeline.lsp.server import RidgelineServer
 from ridgeline.lsp.tools import Tool, cli_command
 
@@ -28,7 +29,7 @@ async def bench(server: RidgelineServer, params: Json, *, verify: bool) -> Json:
     try:
         file = _file(server, params)
         where = Where(file, folder_of(file, server.places.folders))
-        python = str(interpreter(params, server.settings, where))
+        python = str(interpreter(params, server.settings_of(file), where))
         autotune = ["--autotune", "verify"] if verify else []
         tool = Tool(cli_command(server, params, "bench", str(file), "--format", "json", "--python", python, *autotune))
         return await run_tool(server, tool, title=f"Measuring {file.name}", failed="bench-failed")

@@ -63,8 +63,9 @@ def severity_of(server: RidgelineServer, finding: Json) -> types.DiagnosticSever
     code = finding["code"]
     if code in server.library.muted or (finding.get("evidence") or {}).get("editor") is False:
         return None
-    chosen = server.settings.diagnostics.of(code)
-    named = code in server.settings.diagnostics.severity or "*" in server.settings.diagnostics.severity
+    own = server.settings_of(finding.get("file")).diagnostics
+    chosen = own.of(code)
+    named = code in own.severity or "*" in own.severity
     if not named and finding.get("severity") == "hint":
         chosen = "hint"
     return SEVERITIES.get(chosen)

@@ -38,35 +38,41 @@ def _folders(server: RidgelineServer, params: types.InitializeParams) -> list[Pa
     return [Path(path) for uri in uris if (path := server.path_of(uri)) is not None]
 
 
-def use_settings(server: RidgelineServer, value: Any) -> None:
-    """Takes settings as a client sent them; what is not understood is reported and left at its default."""
+def use_settings(server: RidgelineServer, value: Any, of_folders: dict[Path, Any] | None = None) -> None:
+    """Takes settings as a client sent them; what is not understood is reported and left at its default.
+
+    ``value`` is what holds outside of any folder, and in a folder that ``of_folders`` does not name.
+    """
     server.settings, problems = settings.read(value)
-    for problem in problems:
+    server.folder_settings = {}
+    for named, own in (of_folders or {}).items():
+        server.folder_settings[named], more = settings.read(own)
+        problems += more
+    roots: list[Path] = []
+    folders: list[Path | None] = list(dict.fromkeys([*server.places.folders[:1], *server.folder_settings]))
+    for folder in folders or [None]:
+        try:
+            roots.append(server.storage_of(folder))
+        except settings.SettingError as error:
+            problems.append(str(error))
+    for problem in dict.fromkeys(problems):
         server.window_show_message(
             types.ShowMessageParams(types.MessageType.Warning, f"Ridgeline setting ignored: {problem}")
         )
-    roots = [default_root()]
-    if server.settings.storage.path:
-        folder = server.places.folders[0] if server.places.folders else None
-        try:
-            chosen = settings.substitute(
-                server.settings.storage.path, name="ridgeline.storage.path", file=None, folder=folder
-            )
-            roots.insert(0, Path(chosen).expanduser().absolute())
-        except settings.SettingError as error:
-            server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, str(error)))
-    if list(dict.fromkeys(roots)) != server.library.roots:
+    roots = list(dict.fromkeys([*roots, default_root()]))
+    if roots != server.library.roots:
         server.library.open(roots)
 
 
 async def pull_settings(server: RidgelineServer) -> None:
-    """Asks the client for the section, scoped to the first workspace folder."""
-    scope = server.places.folders[0].as_uri() if server.places.folders else None
-    item = types.ConfigurationItem(section=SECTION, scope_uri=scope)
-    answer = await server.workspace_configuration_async(types.ConfigurationParams(items=[item]))
-    before = (server.settings, server.library.roots)
-    use_settings(server, answer[0] if answer else None)
-    if (server.settings, server.library.roots) != before:
+    """Asks the client for the section: of each workspace folder, and of none where there is no folder."""
+    folders = list(server.places.folders)
+    items = [types.ConfigurationItem(section=SECTION, scope_uri=folder.as_uri()) for folder in folders]
+    items = items or [types.ConfigurationItem(section=SECTION)]
+    answers = await server.workspace_configuration_async(types.ConfigurationParams(items=items)) or [None]
+    before = (server.settings, server.folder_settings, server.library.roots)
+    use_settings(server, answers[0], dict(zip(folders, answers)) if len(folders) > 1 else None)
+    if (server.settings, server.folder_settings, server.library.roots) != before:
         server.show_all_again("settings", server.library.newest())
 
 
@@ -157,6 +163,8 @@ def register(server: RidgelineServer) -> None:
     def on_folders(ls: RidgelineServer, params: types.DidChangeWorkspaceFoldersParams) -> None:
         paths = [ls.path_of(uri) for uri in ls.workspace.folders]
         ls.places.set_folders(Path(path) for path in paths if path is not None)
+        if ls.can.configuration:
+            ls.spawn(pull_settings(ls))
 
     @server.feature(protocol.TRUST)
     def on_trust(ls: RidgelineServer, params: protocol.Json) -> None:

@@ -61,6 +61,14 @@ def plain(location: types.Location) -> dict[str, Any]:
     }
 
 
+def folder_of(file: Path | None, folders: list[Path]) -> Path | None:
+    """The innermost workspace folder that holds the file, else the first one if there is no file."""
+    if file is None:
+        return folders[0] if folders else None
+    holding = [folder for folder in folders if file.is_relative_to(folder)]
+    return max(holding, key=lambda folder: len(folder.parts), default=None)
+
+
 @dataclass(slots=True)
 class Places:
     """Finds files of profiles below the workspace's folders."""

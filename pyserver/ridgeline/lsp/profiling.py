@@ -12,6 +12,7 @@ from ridgeline.lsp import protocol
 from ridgeline.lsp.requests import RequestError, run_spec
 from ridgeline.lsp.running import Runner
 from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.settings import SettingError
 from ridgeline.lsp.store import ShownRun
 from ridgeline.runs.processes import unsupported
 from ridgeline.runs.store import Store
@@ -50,14 +51,18 @@ async def profile(server: RidgelineServer, params: Json) -> Json:
         raise refuse("already-running", "a run is in progress; one at a time keeps the numbers honest")
     reporter = Reporter(server, params.get("workDoneToken"))
     uri = params.get("uri")
-    path = server.path_of(str(uri)) if uri else None
+    named = server.path_of(str(uri)) if uri else None
+    path = Path(named) if named else None
     try:
         if (why := unsupported()) is not None:
             raise RequestError("unsupported", why)
-        spec = run_spec(params, Path(path) if path else None, server.places.folders, server.settings)
+        spec = run_spec(params, path, server.places.folders, server.settings_of(path))
+        store = Store(server.storage_of(path))
+    except SettingError as error:
+        return _failed(server, reporter, RequestError("bad-setting", str(error)), 0.0, None)
     except RequestError as error:
         return _failed(server, reporter, error, 0.0, None)
-    runner = Runner(spec, Store(server.library.roots[0]), str(uri) if uri else None, reporter.report, reporter.output)
+    runner = Runner(spec, store, str(uri) if uri else None, reporter.report, reporter.output)
     server.runner = runner
     reporter.begin(f"Profiling {spec.label() if spec.module else Path(spec.target).name}", runner)
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ridgeline
+from ridgeline.lsp.places import folder_of
 from ridgeline.lsp.settings import RunSettings, SettingError, Settings, read_env_file, substitute
 from ridgeline.runs.spec import RunSpec
 
@@ -55,14 +56,6 @@ class Where:
 
     def path(self, text: str, name: str) -> Path:
         return (self.default_cwd / Path(self.resolve(text, name)).expanduser()).absolute()
-
-
-def folder_of(file: Path | None, folders: list[Path]) -> Path | None:
-    """The innermost workspace folder that holds the file, else the first one if there is no file."""
-    if file is None:
-        return folders[0] if folders else None
-    holding = [folder for folder in folders if file.is_relative_to(folder)]
-    return max(holding, key=lambda folder: len(folder.parts), default=None)
 
 
 def run_spec(params: Json, file: Path | None, folders: list[Path], settings: Settings) -> RunSpec:

@@ -19,10 +19,11 @@ from ridgeline import __version__
 from ridgeline.ignore import is_marked
 from ridgeline.lsp import protocol, settings
 from ridgeline.lsp.documents import Document, split_lines
-from ridgeline.lsp.places import Places
+from ridgeline.lsp.places import Places, folder_of
 from ridgeline.lsp.store import Library, ShownRun
 from ridgeline.lsp.views import View, build_view
 from ridgeline.runs.folder import RunInfo
+from ridgeline.runs.store import default_root
 
 if TYPE_CHECKING:
     from ridgeline.lsp.comparing import Compared
@@ -148,6 +149,9 @@ class RidgelineServer(LanguageServer):
         self.can = Capabilities()
         self.trusted = True
         self.settings = settings.Settings()
+        """Of the first folder, or of none."""
+        self.folder_settings: dict[Path, settings.Settings] = {}
+        """Where there are several folders: of each."""
         self.library = Library()
         self.places = Places()
         self.documents: dict[str, Document] = {}
@@ -224,6 +228,20 @@ class RidgelineServer(LanguageServer):
 
     def path_of(self, uri: str) -> str | None:
         return to_fs_path(uri) if uri.startswith("file:") else None
+
+    def settings_of(self, path: Path | str | None) -> settings.Settings:
+        """The settings of the workspace folder that holds a file."""
+        folder = folder_of(Path(path) if path else None, self.places.folders)
+        return self.folder_settings.get(folder, self.settings) if folder is not None else self.settings
+
+    def storage_of(self, path: Path | None) -> Path:
+        """Where runs of a file are kept. Raises :class:`~ridgeline.lsp.settings.SettingError`."""
+        chosen = self.settings_of(path).storage.path
+        if not chosen:
+            return default_root()
+        folder = folder_of(path, self.places.folders)
+        named = settings.substitute(chosen, name="ridgeline.storage.path", file=None, folder=folder)
+        return Path(named).expanduser().absolute()
 
     def view(self, uri: str) -> View | None:
         """The view of an open document, built when first asked for; ``None`` where no run has anything on it."""

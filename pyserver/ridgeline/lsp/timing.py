@@ -19,8 +19,9 @@ from ridgeline.lsp import protocol, wording
 from ridgeline.lsp.benching import answer, run_tool
 from ridgeline.lsp.commands import one_object
 from ridgeline.lsp.documents import Document, Edit
+from ridgeline.lsp.places import folder_of
 from ridgeline.lsp.profiling import refuse, require_trust
-from ridgeline.lsp.requests import RequestError, Where, environment, folder_of, interpreter
+from ridgeline.lsp.requests import RequestError, Where, environment, interpreter
 from ridgeline.lsp.server import RidgelineServer
 from ridgeline.lsp.settings import SettingError
 from ridgeline.lsp.tools import Tool, cli_command
@@ -130,11 +131,12 @@ async def time_expression(server: RidgelineServer, params: Json) -> Json:
         if statement is None:
             raise RequestError("no-target", "the selection is no expression or statement that could be timed")
         where = Where(Path(path), folder_of(Path(path), server.places.folders))
-        python = str(interpreter(params, server.settings, where))
+        own = server.settings_of(path)
+        python = str(interpreter(params, own, where))
         setup = setup_of(document, statement, params.get("setup"))
         options = ["--setup", setup, "--python", python, "--cwd", str(Path(path).parent), "--format", "json"]
         command = cli_command(server, params, "time", *options, "--", statement)
-        tool = Tool(command, environment=environment(params, server.settings.run, where))
+        tool = Tool(command, environment=environment(params, own.run, where))
         found = await run_tool(server, tool, title=f"Timing {_short(statement)}", failed="time-failed")
     except RequestError as error:
         found = answer("failed", str(error), 0.0, error.code, error.hint)

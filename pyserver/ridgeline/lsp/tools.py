@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ridgeline
+from ridgeline.lsp.places import folder_of
 from ridgeline.lsp.requests import ANALYSIS_BOOT, RequestError, Where, analysis_command, inherited_environment
 from ridgeline.lsp.server import RidgelineServer
 
@@ -24,8 +25,10 @@ LINE_LIMIT = 1 << 26
 
 def cli_command(server: RidgelineServer, params: Json, *arguments: str) -> list[str]:
     """``ridgeline …`` in the interpreter that analyses. Raises :class:`RequestError` where there is none."""
-    where = Where(None, server.places.folders[0] if server.places.folders else None)
-    python = analysis_command(params, server.settings, where)[0]
+    file = server.path_of(str(params["uri"])) if params.get("uri") else None
+    path = Path(file) if file else None
+    where = Where(path, folder_of(path, server.places.folders))
+    python = analysis_command(params, server.settings_of(path), where)[0]
     package = str(Path(ridgeline.__file__).resolve().parent.parent)
     boot = ANALYSIS_BOOT.format(folder=package).replace("ridgeline.analysis", "ridgeline.cli")
     return [python, "-c", boot, *arguments]

@@ -56,11 +56,11 @@ export class Place {
 
 /**
  * Registers a session. `setUp(place)` prepares the workspace before the window opens on `file`; `editor` names the kind of
- * editor, with `start` as its options. `scenarios` maps names to bodies, which get the window and the place. Before each,
+ * editor, with `start` as its options; `workspace` is another folder of the place than `ws`, or a `.code-workspace` file. `scenarios` maps names to bodies, which get the window and the place. Before each,
  * the folder's settings are the default ones, `file` is shown as it is on disk, and nothing lies above it.
  */
 export function session(name, options, scenarios) {
-  const { setUp, file = "model.py", editor = "plain", start = {}, timeout = SCENARIO_MS } = options;
+  const { setUp, file = "model.py", editor = "plain", start = {}, timeout = SCENARIO_MS, workspace = "ws" } = options;
   const all = Object.entries(scenarios).filter(([title]) => isWanted(title, name));
   if (!all.length) return;
   test(name, async (t) => {
@@ -73,7 +73,7 @@ export function session(name, options, scenarios) {
     await setUp?.(place);
     const server = await shared(editor, start);
     server.machineSettings({ "ridgeline.storage.path": place.store });
-    window = await server.open(place.workspace, file);
+    window = await server.open(join(place.folder, workspace), file);
     for (const [index, [title, body]] of all.entries()) {
       await t.test(title, { timeout }, async () => {
         if (index > 0) await window.settle(file);

@@ -20,12 +20,13 @@ export class Workbench {
   async load(file) {
     this.loaded = Date.now();
     const authority = `127.0.0.1:${this.editor.port}`;
-    const query = new URLSearchParams({ folder: this.workspace });
-    if (file)
-      query.set("payload", JSON.stringify([["openFile", `vscode-remote://${authority}${join(this.workspace, file)}`]]));
+    const several = this.workspace.endsWith(".code-workspace");
+    const query = new URLSearchParams({ [several ? "workspace" : "folder"]: this.workspace });
+    const path = join(this.workspace, several ? ".." : "", file ?? "");
+    if (file) query.set("payload", JSON.stringify([["openFile", `vscode-remote://${authority}${path}`]]));
     await this.page.goto(`http://${authority}/?${query}`);
     await this.page.waitForSelector(".monaco-workbench");
-    if (file) await this.activeTab(file);
+    if (file) await this.activeTab(file.split("/").pop());
   }
 
   /** Between two scenarios: nothing above the text, no other tab, and `file` as it is on disk. */
