@@ -13,10 +13,27 @@ from typing import NamedTuple
 TITLES: dict[str, str] = {
     "zero-grad-set-to-none": "Drop set_to_none=False",
     "pin-memory": "Pin the loader's memory and copy without blocking",
+    "non-blocking": "Copy without blocking",
     "fused-optimizer": "Make the optimizer fused",
     "matmul-precision-high": "Allow TF32 in matrix products (changes numerics)",
     "label-block": "Label this block with record_function",
 }
+DTYPES = (
+    "float16",
+    "half",
+    "bfloat16",
+    "float32",
+    "float",
+    "float64",
+    "double",
+    "int8",
+    "uint8",
+    "int32",
+    "int",
+    "int64",
+    "long",
+    "bool",
+)
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")
 
 
@@ -118,14 +135,34 @@ def _pin_memory(text: _Text, line: int) -> list[Edit]:
         return []
     pinned = any(k.arg == "pin_memory" for k in loaders[0].keywords)
     found = [] if pinned else [text.with_argument(loaders[0], "pin_memory=True")]
-    copies = [text.with_argument(c, "non_blocking=True") for c in text.calls_at(line, "to", "cuda")]
+    copies = _non_blocking(text, line)
     if not copies or None in found:
         return []
-    return [e for e in [*found, *copies] if e is not None]
+    return [*(e for e in found if e is not None), *copies]
+
+
+def _non_blocking(text: _Text, line: int) -> list[Edit]:
+    copies = [text.with_argument(c, "non_blocking=True") for c in text.calls_at(line, "to", "cuda") if not _is_cast(c)]
+    return [e for e in copies if e is not None]
+
+
+def _is_cast(call: ast.Call) -> bool:
+    """``x.to(torch.float32)``: nothing is copied between devices."""
+    positional = [a for a in call.args if not isinstance(a, ast.Starred)]
+    return bool(positional) and all(isinstance(a, ast.Attribute) and a.attr in DTYPES for a in positional)
 
 
 def _fused(text: _Text, line: int) -> list[Edit]:
-    made = list(text.calls(*OPTIMIZERS))
+    """The optimizer that the line steps, or the only one there is."""
+    stepped = {ast.unparse(c.func.value) for c in text.calls_at(line, "step") if isinstance(c.func, ast.Attribute)}
+    made = [
+        node.value
+        for node in ast.walk(text.tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and any(node.value is c for c in text.calls(*OPTIMIZERS))
+        and any(ast.unparse(target) in stepped for target in node.targets)
+    ] or list(text.calls(*OPTIMIZERS))
     if len(made) != 1 or any(k.arg in ("foreach", "fused") for k in made[0].keywords):
         return []
     edit = text.with_argument(made[0], "fused=True")
@@ -146,6 +183,10 @@ def _precision(text: _Text, line: int) -> list[Edit]:
     return [Edit(last + 1, 0, last + 1, 0, '\ntorch.set_float32_matmul_precision("high")\n')]
 
 
+UNLABELLED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
+"""Statements that run nothing worth a label: definitions (their decorators stand on other lines), imports."""
+
+
 def _label(text: _Text, line: int) -> list[Edit]:
     """Wraps the innermost statement of the line in ``with torch.profiler.record_function(…):``."""
     inside = [
@@ -160,7 +201,7 @@ def _label(text: _Text, line: int) -> list[Edit]:
     strings = any(
         isinstance(n, (ast.Constant, ast.JoinedStr)) and n.lineno != (n.end_lineno or n.lineno) for n in ast.walk(node)
     )
-    if body[0].lstrip().startswith("@") or strings or ";" in body[0]:
+    if isinstance(node, UNLABELLED) or body[0].lstrip().startswith("elif") or strings or ";" in body[0]:
         return []  # indenting would change a string that runs over lines, or split a line of two statements
     label = ast.unparse(node).split("\n", 1)[0][:40].replace("\\", "").replace('"', "'")
     wrapped = [
@@ -173,6 +214,7 @@ def _label(text: _Text, line: int) -> list[Edit]:
 _MENDS: dict[str, Callable[[_Text, int], list[Edit]]] = {
     "zero-grad-set-to-none": _zero_grad,
     "pin-memory": _pin_memory,
+    "non-blocking": _non_blocking,
     "fused-optimizer": _fused,
     "matmul-precision-high": _precision,
     "label-block": _label,

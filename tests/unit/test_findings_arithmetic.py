@@ -36,7 +36,7 @@ def _gemm(
         b.line(t, t + 900, "model.py", 21, "y = x @ w")
         b.op("aten::mm", t + 1, 20, dims=list(dims), types=list(types))
         b.kernel(kernel, t + 30, 600.0, launched=t + 10)
-        b.kernel("pointwise", t + 630, 365.0, launched=t + 20)
+        b.kernel("pointwise", t + 630, 365.0, launched=t + 25)
     return b
 
 
@@ -102,6 +102,31 @@ def test_float64_at_the_edge(elements: int, expected: int) -> None:
         assert found[0].evidence["changes_numerics"] is True
 
 
+@pytest.mark.parametrize(
+    ("text", "severity"), [("", "information"), ("torch.set_default_dtype(torch.float64)\n", "hint")]
+)
+def test_double_precision_that_is_asked_for(text: str, severity: str) -> None:
+    context = _gemm(types=("double", "double")).context(sources={"model.py": text})
+    (finding,) = _by_code(find(context), "float64")
+    assert finding.severity == severity
+    assert (finding.saving_us is None) == bool(text)
+
+
+def test_copies_to_another_layout_within_a_convolution() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "net.py", 5, "x = self.conv(x)")
+        b.op("aten::convolution", t + 1, 100)
+        b.op("aten::contiguous", t + 5, 60)
+        b.op("aten::copy_", t + 10, 40)
+        b.kernel("elementwise_kernel", t + 30, 200.0, launched=t + 20)
+        b.kernel("conv", t + 230, 760.0, launched=t + 80)
+    (finding,) = _by_code(find(b.context()), "channels-last")
+    assert finding.time_us == pytest.approx(200.0)
+
+
 def test_transposes_around_convolutions() -> None:
     b = TraceBuilder()
     for k in range(3):
@@ -116,17 +141,46 @@ def test_transposes_around_convolutions() -> None:
     assert finding.evidence["transposes_per_step"] == 2.0
 
 
+HALF = "c10::BFloat16"
+
+
 @pytest.mark.parametrize(
     ("n", "expected"),
     [(50_257, 1), (50_304, 0), (tensor_core_shape.MIN_DIM + 1, 1), (tensor_core_shape.MIN_DIM - 1, 0)],
 )
 def test_tensor_core_shape(n: int, expected: int) -> None:
-    half = "c10::BFloat16"
-    b = _gemm("nvjet", types=(half, half), dims=([4096, 1024], [1024, n]))
+    b = _gemm("nvjet", types=(HALF, HALF), dims=([4096, 1024], [1024, n]))
     found = _by_code(find(b.context(devices=HOPPER)), "tensor-core-shape")
     assert len(found) == expected
     if found:
+        assert found[0].severity == "hint", "without a peak nobody knows what padding gains"
+        assert found[0].saving_us is None
         assert found[0].evidence["verified"] is False
+
+
+def test_the_padded_product_can_be_timed_as_it_is_written() -> None:
+    b = _gemm("nvjet", types=(HALF, HALF), dims=([4096, 1023], [1023, 50_257]))
+    (finding,) = _by_code(find(b.context(devices=HOPPER)), "tensor-core-shape")
+    now, padded = finding.evidence["time"]
+    assert "4096, 1023" in now
+    assert "1023, 50257" in now
+    assert "4096, 1024" in padded
+    assert "1024, 50304" in padded
+
+
+@pytest.mark.parametrize(("short_of", "expected"), [(1.05, 0), (1.2, 1), (2.0, 1), (9.0, 1)])
+def test_a_product_near_what_padded_ones_reach_is_left_alone(short_of: float, expected: int) -> None:
+    """600 µs of 2·4096·1024·50257 operations, on a device whose layers reach ``short_of`` times that."""
+    context = _gemm("nvjet", types=(HALF, HALF), dims=([4096, 1024], [1024, 50_257])).context(devices=HOPPER)
+    achieved = 2 * 4096 * 1024 * 50_257 / 600e-6 / 1e12
+    peaks = Peaks(source="measured", bandwidth_gb_s=4000.0, flops={"bf16": short_of * achieved / 0.6})
+    context.document.devices = [Device(id=0, name="Some GPU", kind="cuda", peaks=peaks)]
+    found = _by_code(find(context), "tensor-core-shape")
+    assert len(found) == expected
+    if found:
+        speedup = min(short_of, tensor_core_shape.MAX_SPEEDUP)
+        assert found[0].severity == "information"
+        assert found[0].saving_us == pytest.approx(600 * (1 - 1 / speedup))
 
 
 def _conv_norm(bias: list[int], channels: int = 16) -> TraceBuilder:
@@ -172,6 +226,13 @@ def test_single_tensor_optimizer_at_the_edge(ops: int, expected: int) -> None:
 
 def test_a_fused_optimizer_is_left_alone() -> None:
     assert not _by_code(find(_optimizer(60, inner="aten::_fused_adamw_").context()), "single-tensor-optimizer")
+
+
+def test_an_optimizer_that_is_not_torchs_gets_no_promise() -> None:
+    b = _optimizer(single_tensor_optimizer.OPS_PER_STEP + 1, "Optimizer.step#FusedLamb.step")
+    (finding,) = _by_code(find(b.context()), "single-tensor-optimizer")
+    assert (finding.severity, finding.saving_us) == ("hint", None)
+    assert "foreach=True" not in finding.message
 
 
 def test_an_optimizer_without_a_fused_form() -> None:
@@ -242,6 +303,17 @@ def test_attention_that_fell_back() -> None:
     assert "mathematical form" in finding.message
 
 
+@pytest.mark.parametrize(("dropout", "severity"), [(False, "information"), (True, "hint")])
+def test_a_cpu_has_no_fused_attention_with_dropout(dropout: bool, severity: str) -> None:
+    b = _attention(256, math=True)
+    if dropout:
+        for step in range(3):
+            b.op("aten::bernoulli_", 1000.0 * step + 650, 50, dims=[[8, 128, 256]], types=["float"])
+    (finding,) = _by_code(find(b.context()), "attention-unfused")
+    assert finding.severity == severity
+    assert (finding.saving_us is None) == dropout
+
+
 def test_a_softmax_over_classes_is_no_attention() -> None:
     b = TraceBuilder()
     b.step(0.0, 1000.0)
@@ -265,6 +337,29 @@ def test_decoding_without_a_cache_at_the_edge(count: int, expected: int) -> None
     assert len(found) == expected
     if found:
         assert (found[0].line, found[0].evidence["first_length"]) == (9, 64)
+
+
+def test_two_tensors_of_one_statement_that_grow_together() -> None:
+    b = TraceBuilder()
+    for k in range(12):
+        b.line(100.0 * k, 100.0 * k + 90, "gpt.py", 32, "x = self.wte(idx) + self.wpe(pos)")
+        b.op("aten::embedding", 100.0 * k + 5, 20, dims=[[500, 64], [4, 48 + k]], types=["float", "long int"])
+        b.op("aten::embedding", 100.0 * k + 30, 20, dims=[[512, 64], [48 + k]], types=["float", "long int"])
+    (finding,) = _by_code(find(b.context()), "token-decode")
+    assert (finding.line, finding.evidence["first_length"], finding.evidence["last_length"]) == (32, 48, 59)
+
+
+def test_the_statement_at_which_the_text_enters_is_named() -> None:
+    b = TraceBuilder()
+    for k in range(12):
+        t = 1000.0 * k
+        b.line(t, t + 90, "gpt.py", 32, "x = self.wte(idx)")
+        b.op("aten::embedding", t + 5, 20, dims=[[500, 64], [4, 48 + k]], types=["float", "long int"])
+        b.line(t + 90, t + 900, "gpt.py", 17, "q = self.qkv(x)")
+        for layer in range(6):
+            b.op("aten::linear", t + 100 * (layer + 1), 20, dims=[[4, 48 + k, 64], [64, 64]], types=["float"] * 2)
+    (finding,) = _by_code(find(b.context()), "token-decode")
+    assert finding.line == 32
 
 
 def test_a_cache_that_grows_by_concatenation() -> None:

@@ -7,7 +7,7 @@ import pytest
 from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.rules import exposed_communication
+from ridgeline.findings.rules import bias_copy, exposed_communication, pinned_copy
 from ridgeline.profile import Finding
 from ridgeline.trace.tables import Call, Work
 
@@ -54,6 +54,50 @@ def test_pinned_copies_are_left_alone() -> None:
     b.step(0.0, 1000.0)
     b.copy("Memcpy HtoD (Pinned -> Device)", 100.0, 800.0, launched=90.0, nbytes=8e6)
     assert not _by_code(find(b.context()), "pageable-copy")
+
+
+def _pinned(exposed: float, *, waits: bool = False) -> TraceBuilder:
+    """Steps of 1 ms: a pinned copy of which ``exposed`` µs run alone; with ``waits`` the host waits for it."""
+    b = TraceBuilder()
+    for k in range(6):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 300, "train.py", 5, "x = x.to(device)")
+        b.op("aten::to", t + 1, 290.0 if waits else 20.0)
+        b.copy("Memcpy HtoD (Pinned -> Device)", t + 5, exposed, launched=t + 2, nbytes=exposed * 1e4)
+        idle = 100.0 if waits else 0.0
+        if waits:
+            b.sync(t + 8, exposed)
+        start = t + 5 + exposed + idle
+        b.line(start - idle + 4, t + 1000, "train.py", 6, "loss = model(x)")
+        b.kernel("gemm", start, t + 1000 - start + 4, launched=start - 6 if waits else t - 900.0)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(pinned_copy.EXPOSED_PCT - 0.5, 0), (pinned_copy.EXPOSED_PCT + 0.5, 1)]
+)
+def test_pinned_copies_that_run_alone_at_the_edge(share: float, expected: int) -> None:
+    found = _by_code(find(_pinned(10.0 * share).context()), "exposed-copy")
+    assert len(found) == expected
+    if found:
+        assert found[0].line == 5
+        assert found[0].evidence["gb_per_s"] == pytest.approx(10.0)
+        assert found[0].saving_us == pytest.approx(10.0 * share, rel=0.1)
+
+
+def test_a_longer_copy_than_the_computation_is_hidden_in_part_only() -> None:
+    (finding,) = _by_code(find(_pinned(700.0).context()), "exposed-copy")
+    assert finding.time_us == pytest.approx(700.0, rel=0.02)
+    assert finding.saving_us == pytest.approx(300.0, rel=0.05)
+
+
+def test_a_pinned_copy_that_the_host_waits_for() -> None:
+    (finding,) = _by_code(find(_pinned(200.0, waits=True).context()), "blocking-copy")
+    assert finding.line == 5
+    assert finding.time_us == pytest.approx(100.0, rel=0.1), "the gap behind the wait, not the wait"
+    assert finding.evidence["mend"] == "non-blocking"
+    assert not _by_code(find(_pinned(200.0).context()), "blocking-copy")
 
 
 def _round_trip(nbytes: float) -> TraceBuilder:
@@ -145,3 +189,20 @@ def test_one_pool_of_communication_is_claimed_once() -> None:
     claimed = sum(f.saving_us or 0.0 for f in findings if "communication" in f.code)
     assert claimed <= total == pytest.approx(1_149_680.0)
     assert _by_code(findings, "exposed-communication")[0].saving_bound_us == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"), [(bias_copy.LOUD_PCT - 1, "hint"), (bias_copy.LOUD_PCT + 1, "information")]
+)
+def test_an_unasked_copy_is_loud_only_where_it_costs_much(share: float, severity: str) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "model.py", 8, "y = y.transpose(1, 2).reshape(b, n, c)")
+        b.op("aten::reshape", t + 1, 50)
+        b.op("aten::copy_", t + 10, 30)
+        b.kernel("copy", t + 40, 10 * share, launched=t + 15)
+        b.kernel("gemm", t + 40 + 10 * share, 960 - 10 * share, launched=t + 60)
+    (finding,) = _by_code(find(b.context()), "unasked-copy")
+    assert finding.severity == severity

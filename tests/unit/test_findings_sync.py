@@ -121,3 +121,32 @@ def test_logging_now_and_then_is_fine(per_steps: int, expected: int) -> None:
 )
 def test_direction_of_copies(name: str, direction: str) -> None:
     assert direction_of(name) == direction
+
+
+@pytest.mark.parametrize("name", ["aten::index_put_", "aten::multinomial", "aten::masked_fill_"])
+def test_ops_that_read_a_number_of_their_own_are_not_named(name: str) -> None:
+    """``x[mask] = 0.0`` reads the 0.0, which lives on the host whatever the device."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t + 920, t + 990, "train.py", 12, "logits[logits < float(v)] = 0.0")
+        b.op(name, t + 925, 40)
+        b.op("aten::item", t + 930, 4)
+        b.op("aten::_local_scalar_dense", t + 931, 2)
+    assert not _syncs(find(b.context()))
+
+
+@pytest.mark.parametrize(("text", "severity"), [("scaler.step(opt)", "hint"), ("found = bool(flag)", "information")])
+def test_a_loss_scaler_cannot_do_without(text: str, severity: str) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.kernel("gemm", t, 600.0, launched=t - 10)
+        b.line(t + 100, t + 650, "train.py", 9, text)
+        b.op("aten::item", t + 110, 500)
+        b.copy("Memcpy DtoH (Device -> Pageable)", t + 600, 1.0, launched=t + 112, blocks_until=t + 602.0, nbytes=4)
+        b.kernel("gemm", t + 700, 299.0, launched=t + 690)
+    (finding,) = _syncs(find(b.context()))
+    assert finding.severity == severity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -109,3 +110,117 @@ def test_text_that_does_not_parse_gets_no_edit() -> None:
 @given(st.sampled_from(sorted(TITLES)), st.text(max_size=60), st.integers(-2, 5))
 def test_any_text_is_survived(mend: str, text: str, line: int) -> None:
     edits(mend, text, line)
+
+
+GAN = """import torch
+opt_g = torch.optim.Adam(generator.parameters(), lr=2e-4)
+self.opt_d = torch.optim.Adam(critic.parameters(), lr=2e-4)
+opt_g.step()
+self.opt_d.step()
+other.step()
+"""
+
+
+@pytest.mark.parametrize(("line", "made"), [(4, 2), (5, 3)])
+def test_of_two_optimizers_the_one_that_the_line_steps(line: int, made: int) -> None:
+    mended = apply(GAN, edits("fused-optimizer", GAN, line)).splitlines()
+    assert mended[made - 1].endswith("lr=2e-4, fused=True)")
+    assert sum("fused" in row for row in mended) == 1
+
+
+def test_which_of_two_optimizers_is_not_guessed() -> None:
+    assert edits("fused-optimizer", GAN, 6) == []
+
+
+def test_a_cast_is_no_copy_to_make_asynchronous() -> None:
+    text = "x = x.to(device).to(torch.bfloat16)"
+    assert apply(text, edits("non-blocking", text, 1)) == "x = x.to(device, non_blocking=True).to(torch.bfloat16)"
+    assert edits("non-blocking", "x = x.to(torch.float32)", 1) == []
+
+
+# -- on real programs, at every line: the result is a program, and nothing but the mend has changed ----------------------
+
+PROGRAMS = sorted(Path(__file__).parents[1].glob("seeded/*/*.py")) + sorted(
+    Path(__file__).parents[2].glob("examples/*.py")
+)
+KEYWORDS = {
+    "zero-grad-set-to-none": {"set_to_none"},
+    "pin-memory": {"pin_memory", "non_blocking"},
+    "non-blocking": {"non_blocking"},
+    "fused-optimizer": {"fused"},
+}
+
+
+class _Without(ast.NodeTransformer):
+    """A program without what a mend may add or take away."""
+
+    def __init__(self, mend: str) -> None:
+        self.mend = mend
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        node.keywords = [k for k in node.keywords if k.arg not in KEYWORDS.get(self.mend, set())]
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        self.generic_visit(node)
+        if self.mend == "matmul-precision-high" and "set_float32_matmul_precision" in ast.unparse(node):
+            return None
+        return node
+
+    def visit_With(self, node: ast.With) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.body if self.mend == "label-block" and "record_function" in ast.unparse(node.items[0]) else node
+
+
+WORDS = {
+    "zero-grad-set-to-none": ("zero_grad",),
+    "pin-memory": (".to(", ".cuda("),
+    "non-blocking": (".to(", ".cuda("),
+    "fused-optimizer": (".step(",),
+    "matmul-precision-high": ("import torch",),
+    "label-block": (" = ", "for ", "if ", "def ", "elif ", "@"),
+}
+
+
+def _lines(mend: str, text: str) -> list[int]:
+    """Lines on which a finding with the mend may stand, and some others."""
+    rows = text.split("\n")
+    return [n for n, row in enumerate(rows, 1) if n % 16 == 0 or any(word in row for word in WORDS[mend])]
+
+
+def _core(text: str, mend: str) -> str:
+    return ast.dump(_Without(mend).visit(ast.parse(text)))
+
+
+@pytest.mark.parametrize("mend", sorted(TITLES))
+def test_on_real_programs_nothing_but_the_mend_changes(mend: str) -> None:
+    changed = 0
+    for path in PROGRAMS:
+        text = path.read_text(encoding="utf-8")
+        before = _core(text, mend)
+        seen: set[tuple[Edit, ...]] = set()
+        for line in _lines(mend, text):
+            changes = edits(mend, text, line)
+            if not changes or tuple(changes) in seen:
+                continue
+            seen.add(tuple(changes))
+            mended = apply(text, changes)
+            assert mended != text
+            assert _core(mended, mend) == before, f"{path.name}:{line}"
+            changed += 1
+    assert changed >= 3, "the mend must have been tried"
+
+
+@pytest.mark.parametrize("mend", sorted(set(TITLES) - {"label-block"}))
+def test_a_mended_program_is_not_mended_again(mend: str) -> None:
+    for path in PROGRAMS[::4]:
+        text = path.read_text(encoding="utf-8")
+        for line in _lines(mend, text):
+            changes = edits(mend, text, line)
+            if changes:
+                assert not edits(mend, apply(text, changes), line), f"{path.name}:{line}"
+
+
+def test_a_mend_that_changes_numerics_says_so() -> None:
+    assert [name for name, title in TITLES.items() if "changes numerics" in title] == ["matmul-precision-high"]

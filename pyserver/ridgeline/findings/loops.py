@@ -68,24 +68,27 @@ class Loops:
         hits = np.array([int(r) in inside for r in rows], dtype=np.int64)
         return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(hits)])
 
-    def over_parts(self, ops: list[int]) -> bool:
-        """Whether the outermost calls of these ops, one operation on one set of shapes, are a loop over parts."""
+    def over_parts(self, ops: list[int], run: int = RUN, *, varying: bool = True) -> bool:
+        """Whether the outermost calls of these ops, one operation on one set of shapes, are a loop over parts: ``run``
+        repetitions with nothing heavy between, or (``varying``) with another part each."""
         facts = self.facts
         tops = np.array(sorted({facts.outermost(r) for r in ops}), dtype=np.int32)
         tids = facts.trace.ops.tid[tops]
-        return any(self._loops(int(tid), tops[tids == tid]) for tid in np.unique(tids))
+        return any(self._loops(int(tid), tops[tids == tid], run, varying) for tid in np.unique(tids))
 
-    def _loops(self, tid: int, tops: I32) -> bool:
+    def _loops(self, tid: int, tops: I32, run: int, varying: bool) -> bool:
         calls = self._calls[tid]
         at = np.searchsorted(calls, tops)
-        if len(at) < RUN:
+        if len(at) < run:
             return False
         heavy = np.diff(self._heavy[tid][at]) > 0
-        if _longest(~heavy) + 1 >= RUN:
+        if _longest(~heavy) + 1 >= run:
             return True
+        if not varying:
+            return False
         parts = [self._parts(calls[lo:hi]) for lo, hi in itertools.pairwise(at)]
         changes = sum(bool(a) and a != b for a, b in itertools.pairwise(parts))
-        return changes >= VARYING * (len(parts) - 1) and changes >= RUN - 2
+        return changes >= VARYING * (len(parts) - 1) and changes >= run - 2
 
     def _parts(self, calls: I32) -> tuple[int, ...]:
         """What these calls take out of tensors: their argument sets, which hold the index."""

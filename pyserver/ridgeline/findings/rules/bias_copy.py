@@ -11,6 +11,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import direction_of
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.rules.channels_last import CONVOLUTIONS
 from ridgeline.profile import SourceRef
 
 BIAS_OPS = ("aten::addmm", "aten::addmv", "aten::baddbmm", "extern_kernels.addmm")
@@ -22,6 +23,9 @@ SILENT_OPS = {
     "aten::repeat": "repeat writes the copies out (expand does not)",
     "aten::repeat_interleave": "repeat_interleave writes the copies out",
 }
+LOUD_PCT = 5.0
+"""Of the step, from which an unasked copy is more than a hint: joining the heads of attention costs two to four per cent in
+most transformers, and there is nothing to be done about it."""
 ASKED = ("contiguous(", "clone(", ".copy_(", ".to(", "repeat(", "repeat_interleave(")
 
 
@@ -43,6 +47,8 @@ def rule(facts: Facts) -> list[Candidate]:
         places[key] = at
         if chain[0] in BIAS_OPS or (chain[0] == "aten::copy_" and any(c in BIAS_OPS for c in chain)):
             bias[key].append(row)
+        elif any(c in CONVOLUTIONS for c in chain):
+            continue  # a matter of layout: ``channels-last``
         elif key is not None and at is not None and not any(word in (at.text or "") for word in ASKED):
             silent = next((c for c in chain if c in SILENT_OPS), None)
             if silent is not None:
@@ -88,5 +94,11 @@ def _other(facts: Facts, at: SourceRef | None, op: str, rows: list[int]) -> Cand
         cost_us=cost,
         saving_us=spans.measure(claims),
         claims=claims,
-        evidence={"op": op, "copies_per_step": len(rows) / facts.n, "bytes": _sizes(facts, rows)[:3]},
+        hint=100.0 * spans.measure(claims) < LOUD_PCT * facts.base_us,
+        evidence={
+            "threshold_pct": LOUD_PCT,
+            "op": op,
+            "copies_per_step": len(rows) / facts.n,
+            "bytes": _sizes(facts, rows)[:3],
+        },
     )

@@ -8,13 +8,15 @@ from ridgeline.findings.facts import Facts
 
 TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
 """In the names of cuDNN's kernels."""
+CONVOLUTIONS = ("aten::_convolution", "aten::convolution", "aten::cudnn_convolution", "aten::convolution_backward")
+"""Ops within which ``contiguous`` copies an operand whose layout is not that of the other (a batch in NCHW, weights in NHWC)."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    rows = [
-        r for r in facts.recorded_work if any(t in facts.names[int(facts.work.name[r])].lower() for t in TRANSPOSES)
-    ]
-    if facts.on_cpu or not rows:
+    if facts.on_cpu:
+        return []
+    rows = [r for r in facts.recorded_work if _transposes(facts, r)]
+    if not rows:
         return []
     claims, total = facts.claims_of(rows), facts.time_of(rows)
     lines = facts.by_line(rows)
@@ -42,3 +44,12 @@ def rule(facts: Facts) -> list[Candidate]:
             },
         )
     ]
+
+
+def _transposes(facts: Facts, row: int) -> bool:
+    """A transposing kernel of cuDNN's, or a copy to another layout that a convolution makes of its operand."""
+    name = facts.names[int(facts.work.name[row])].lower()
+    if any(t in name for t in TRANSPOSES):
+        return True
+    chain = facts.chain_of(row)
+    return "aten::copy_" in chain and "aten::contiguous" in chain and any(c in CONVOLUTIONS for c in chain)

@@ -52,6 +52,8 @@ def _in_block(block: list[ast.stmt], device: set[int]) -> Iterator[tuple[int, in
     for first, second in pairwise(clocks):
         between = block[first + 1 : second]
         reads_clock_last = block[second]
+        if any(isinstance(s, (ast.For, ast.While)) for s in between):
+            continue  # over many steps what is still queued at the end makes no difference
         lines = {n for s in between for n in range(s.lineno, (s.end_lineno or s.lineno) + 1)}
         if lines & device and not any(_calls(s, WAITS) for s in [*between, reads_clock_last]):
             yield block[first].lineno, block[second].lineno
@@ -68,9 +70,18 @@ def _calls(statement: ast.stmt, names: tuple[str, ...]) -> bool:
 
 
 def _legacy_uses(tree: ast.Module) -> Iterator[int]:
+    names = {"torch.autograd.profiler": "torch.autograd.profiler"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("autograd.profiler.profile"):
-            yield node.lineno
+        if isinstance(node, ast.ImportFrom) and node.module in ("torch.autograd", "torch.autograd.profiler"):
+            names |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {a.asname: a.name for a in node.names if a.asname and a.name.startswith("torch.autograd")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            head, dot, rest = called.partition(".")
+            if (names.get(head, head) + dot + rest) == "torch.autograd.profiler.profile":
+                yield node.lineno
 
 
 def _clock(path: str, first: int, second: int, text: str) -> Candidate:

@@ -7,6 +7,7 @@ import numpy as np
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.rules.compile_events import RECOMPILES
 
 OVERHEAD = ("TorchDynamo Cache Lookup", "AOTDispatcher Runtime Wrapper Prologue", "Pregraph bytecode")
 SHARE_PCT = 5.0
@@ -33,13 +34,16 @@ def rule(facts: Facts) -> list[Candidate]:
         for r in range(len(facts.trace.ops.start))
         if facts.op_name(r).startswith("Torch-Compiled Region") and facts.within(float(facts.trace.ops.start[r]))
     ]
+    versions = sum(e.kind == "recompile" for e in facts.document.compile_events)
     return [
         Candidate(
             code="compiled-overhead",
             title="The compiled region is too small to be worth calling",
             fact=f"Cache lookup, guards and wrapper take {words.time(facts.per_step(cost))} {facts.per} on the host, "
-            f"what the region computes {words.time(facts.per_step(work))}.",
+            f"what the region computes {words.time(facts.per_step(work))}."
+            + (f" It has {versions + 1} versions to look through." if versions >= RECOMPILES else ""),
             advice="Compile a larger function (the whole step), or leave this one eager.",
+            hint=versions >= RECOMPILES,  # the recompiles are the cause to mend first
             at=facts.line_of_op(regions[0]) if regions else facts.line_of_op(rows[0]),
             cost_us=cost,
             evidence={

@@ -11,6 +11,8 @@ from ridgeline.findings.facts import Facts
 
 GROWTH = 8
 """Consecutive sizes that each are one larger than the last. By chance that does not happen."""
+OPEN = 8
+"""Tensors of one statement that are followed at the same time."""
 LINEAR = ("aten::linear", "aten::embedding", "aten::matmul")
 CACHE = ("aten::cat",)
 SPEEDUP = 4.0
@@ -35,27 +37,39 @@ def rule(facts: Facts) -> list[Candidate]:
 
 
 def _growing(facts: Facts, names: tuple[str, ...]) -> _Growth | None:
-    """Ops of one statement and name whose input grows by one from call to call."""
+    """Ops of one statement and name whose input grows by one from call to call. Of several statements (every layer has one)
+    the first to run: there the text enters the model."""
     groups: dict[tuple[str, int, str], list[tuple[int, list[list[int]]]]] = defaultdict(list)
     for row in map(int, facts.ops_named(*names)):
         at = facts.line_of_op(facts.outermost(row))
         dims = facts.all_dims_of(row)
         if at is not None and dims:
             groups[at.file, at.line, facts.op_name(row)].append((row, dims))
-    best = _Growth([], 0, 0)
-    for entries in groups.values():
-        last, run, first, reached = entries[0][1], 0, 0, 0
-        for _, dims in entries[1:]:
-            if dims == last:
-                continue
-            size = _one_longer(last, dims)
-            run = run + 1 if size is not None else 0
+    for entries in groups.values():  # in the order of their first op
+        for chain in _chains(entries):
+            sizes = [size for size, _ in chain]
+            if len(sizes) >= GROWTH:
+                return _Growth([row for row, _ in entries], sizes[0], sizes[-1])
+    return None
+
+
+def _chains(entries: list[tuple[int, list[list[int]]]]) -> list[list[tuple[int, list[list[int]]]]]:
+    """Consecutive shapes, each one longer than the last, as (the size that grows, shapes). One statement may call the same
+    op on several tensors in turn: each call goes on with the chain that it fits."""
+    chains: list[list[tuple[int, list[list[int]]]]] = []
+    for _, dims in entries:
+        if any(chain[-1][1] == dims for chain in chains[-OPEN:]):
+            continue
+        for chain in reversed(chains[-OPEN:]):
+            size = _one_longer(chain[-1][1], dims)
             if size is not None:
-                first, reached = first if run > 1 else size - 1, size
-            if run >= GROWTH - 1 and len(entries) > len(best.rows):
-                best = _Growth([r for r, _ in entries], first, reached)
-            last = dims
-    return best if best.rows else None
+                if len(chain) == 1:
+                    chain[0] = (size - 1, chain[0][1])
+                chain.append((size, dims))
+                break
+        else:
+            chains.append([(0, dims)])
+    return chains
 
 
 def _one_longer(before: list[list[int]], after: list[list[int]]) -> int | None:

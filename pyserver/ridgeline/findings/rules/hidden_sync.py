@@ -23,6 +23,10 @@ UNJUDGED_SHARE = 0.01
 COPIES = ("aten::to", "aten::_to_copy", "aten::copy_", "aten::cpu")
 SCALAR_BYTES = 8
 SYNCING_OPS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
+VALUES = (*SYNCING_OPS, "aten::tolist", "aten::to", "aten::_to_copy")
+"""Outermost ops that give a value to Python. Others read numbers of their own that live on the host: ``x[mask] = 0.0``."""
+SCALER_TEXT = re.compile(r"scaler\w*\.(step|unscale_|update)\(", re.IGNORECASE)
+"""A loss scaler asks whether the gradients are finite; it cannot do without."""
 SYNCING_TEXT = re.compile(
     r"\.item\(|\.tolist\(|\.cpu\(|\.numpy\(|\bfloat\(|\bint\(|\bbool\(|\bprint\(|\bif\b|\bwhile\b|\bassert\b|\bnot\b|\band\b|\bor\b"
     r"|f[\"']|\.format\(|log|append\("
@@ -30,6 +34,7 @@ SYNCING_TEXT = re.compile(
 """What in a statement turns a tensor into a Python value. ``item`` ops also stem from samplers and optimizers, on tensors
 that live on the host for good: their user statement (the loop, ``opt.step()``) has none of these."""
 
+SCALER = "A fused optimizer takes the scaler's answer on the device; bfloat16 needs no scaler."
 EXPLAINS = {
     "aten::item": "takes a number from the device",
     "aten::is_nonzero": "asks the device for a truth value",
@@ -81,6 +86,7 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
     cost = facts.real(gap)
     host, wait = sum(b.host_us for b in group), sum(b.wait_us for b in group)
     explicit = group[0].op < 0
+    scaler = group[0].at is not None and SCALER_TEXT.search(group[0].at.text or "") is not None
     why = "synchronises explicitly" if explicit else EXPLAINS.get(what, "waits for the device")
     text = (group[0].at.text or "").strip() if group[0].at else ""
     return Candidate(
@@ -93,16 +99,22 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
             if facts.judged
             else f"(not judged in time: {facts.unjudged_because})."
         ),
-        advice=_advice(what, explicit),
+        advice=SCALER if scaler else _advice(what, explicit),
         at=group[0].at,
         cost_us=cost if facts.judged else None,
         saving_us=cost if facts.judged else None,
         claims=gap if facts.judged else None,
         noted=True,
         # Unjudged, only what surely is the program's own reading of a value is more than a hint.
-        hint=not facts.judged
-        and (
-            explicit or what not in EXPLAINS or group[0].at is None or wait < UNJUDGED_SHARE * spans.measure(facts.busy)
+        hint=scaler
+        or (
+            not facts.judged
+            and (
+                explicit
+                or what not in EXPLAINS
+                or group[0].at is None
+                or wait < UNJUDGED_SHARE * spans.measure(facts.busy)
+            )
         ),
         evidence={
             "op": what,
@@ -122,7 +134,13 @@ def _on_cpu(facts: Facts) -> list[Candidate]:
     for row in facts.ops_named(*SYNCING_OPS):
         top = facts.outermost(int(row))
         at = facts.line_of_op(top)
-        if top in seen or at is None or not _turns_into_a_value(at) or _is_librarys(facts, top):
+        if (
+            facts.op_name(top) not in VALUES
+            or top in seen
+            or at is None
+            or not _turns_into_a_value(at)
+            or _is_librarys(facts, top)
+        ):
             continue
         seen.add(top)
         groups[at.file, at.line].append((top, at))

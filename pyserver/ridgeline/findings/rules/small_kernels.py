@@ -10,7 +10,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
-from ridgeline.findings.loops import Loops
+from ridgeline.findings.loops import RUN, Loops
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import I64
 
@@ -34,8 +34,9 @@ VIEWS = (
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    if not facts.steps:
-        return []  # what repeats within a step cannot be told from what repeats because steps do
+    # Without steps, what repeats within one cannot be told from what repeats because steps do, unless nothing with weights
+    # lies between for as long as it takes.
+    run, varying = (RUN, True) if facts.steps else (COUNT_PER_STEP, False)
     groups: dict[tuple[str, int], dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
     everything: dict[tuple[str, int], list[int]] = defaultdict(list)
     places: dict[tuple[str, int], SourceRef] = {}
@@ -57,7 +58,7 @@ def rule(facts: Facts) -> list[Candidate]:
             if not (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
             and len(rows) >= COUNT_PER_STEP * facts.n
             and float(np.median(facts.work.time[rows])) < MEDIAN_US
-            and loops.over_parts([int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0])
+            and loops.over_parts([int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0], run, varying=varying)
             for r in rows
         ]
         if repeated:

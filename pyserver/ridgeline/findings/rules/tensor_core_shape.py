@@ -5,15 +5,19 @@ from __future__ import annotations
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.gemm import Shape, product_of, shape_of
+from ridgeline.findings.gemm import REACHED, Shape, flops_of, product_of, shape_of
+from ridgeline.profile import SourceRef
 
 MULTIPLE = 8
 """Elements of 16 bits in the 16 bytes that an aligned load takes (NVIDIA's guide on tensor-core shapes)."""
 MIN_DIM = 64
 """Below this a product is too small for alignment to matter."""
+LARGE = 1024
 HALF = ("c10::Half", "c10::BFloat16")
-SPEEDUP = 1.5
-"""Unverified until the padded product is timed: between 1.0 and 4 on an H200, depending on which dimension it is."""
+MAX_SPEEDUP = 4.0
+"""The most that padding gained on an H200: between 1.0 and 4, depending on which dimension it is."""
+MIN_SPEEDUP = 1.1
+"""A product this near to what padded ones reach is left alone: the library found a way."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -26,32 +30,63 @@ def rule(facts: Facts) -> list[Candidate]:
         if op < 0 or not any(t in HALF for t in facts.types_of(op)):
             continue
         shape = shape_of(facts, op)
-        if shape is not None and min(shape[1:]) >= MIN_DIM and any(d % MULTIPLE for d in (shape.n, shape.k)):
+        if (
+            shape is not None
+            and _speedup(facts, row) != 1.0
+            and min(shape[1:]) >= MIN_DIM
+            and any(d % MULTIPLE for d in (shape.n, shape.k))
+        ):
             rows.append(row)
             shapes[row] = shape
-    found = []
-    for at, mine in facts.by_line(rows):
-        claims, total = facts.claims_of(mine), facts.time_of(mine)
-        shape = shapes[mine[0]]
-        found.append(
-            Candidate(
-                code="tensor-core-shape",
-                title="A dimension keeps tensor cores from their tiles",
-                fact=f"Products of M={shape.m}, N={shape.n}, K={shape.k} take {words.time(facts.per_step(total))} {facts.per}; "
-                f"N and K want multiples of {MULTIPLE}.",
-                advice="Pad the layer (a vocabulary of 50257 becomes 50304) and time the padded product first: the gain is not certain.",
-                at=at,
-                cost_us=total,
-                saving_us=spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
-                claims=claims,
-                evidence={
-                    "m": shape.m,
-                    "n": shape.n,
-                    "k": shape.k,
-                    "multiple": MULTIPLE,
-                    "assumed_speedup": SPEEDUP,
-                    "verified": False,
-                },
-            )
-        )
-    return found
+    return [_candidate(facts, at, mine, shapes[mine[0]]) for at, mine in facts.by_line(rows)]
+
+
+def _candidate(facts: Facts, at: SourceRef | None, rows: list[int], shape: Shape) -> Candidate:
+    claims, total = facts.claims_of(rows), facts.time_of(rows)
+    known = [s for r in rows if (s := _speedup(facts, r)) is not None]
+    speedup = sum(known) / len(known) if known else None
+    n, k = _padded(shape.n), _padded(shape.k)
+    return Candidate(
+        code="tensor-core-shape",
+        title="A dimension keeps tensor cores from their tiles",
+        fact=f"Products of M={shape.m}, N={shape.n}, K={shape.k} take {words.time(facts.per_step(total))} {facts.per}; "
+        f"N and K want multiples of {MULTIPLE}."
+        + (f" Products reach up to {speedup:.1f} times their speed on this device." if speedup else ""),
+        advice=f"Time the padded product (N={n}, K={k}) first: the gain is not certain. Then pad the layer.",
+        at=at,
+        cost_us=total,
+        saving_us=spans.measure(claims) * (1.0 - 1.0 / speedup) if speedup else None,
+        claims=claims if speedup else None,
+        hint=speedup is None,
+        evidence={
+            "m": shape.m,
+            "n": shape.n,
+            "k": shape.k,
+            "multiple": MULTIPLE,
+            "assumed_speedup": speedup,
+            "threshold_speedup": MIN_SPEEDUP,
+            "verified": False,
+            "time": [_statement(shape.m, shape.n, shape.k), _statement(shape.m, n, k)],
+        },
+    )
+
+
+def _padded(size: int) -> int:
+    """The next multiple; from a vocabulary's size on one of 64, which whole tiles want."""
+    multiple = MULTIPLE if size < LARGE else 64
+    return -(-size // multiple) * multiple
+
+
+def _statement(m: int, n: int, k: int) -> str:
+    """For ``ridgeline time``."""
+    return f'torch.empty({m}, {k}, device="cuda", dtype=torch.bfloat16) @ torch.empty({k}, {n}, device="cuda", dtype=torch.bfloat16)'
+
+
+def _speedup(facts: Facts, row: int) -> float | None:
+    """What real layers reach on this device over what this product does, 1 where that is hardly more; None if unknown."""
+    peaks = next((d.peaks for d in facts.document.devices if d.id == facts.device), None)
+    peak, flops, time = peaks.flops.get("bf16") if peaks else None, flops_of(facts, row), float(facts.work.time[row])
+    if not peak or flops is None or time <= 0:
+        return None
+    possible = REACHED * peak * 1e6 / (flops / time)
+    return 1.0 if possible < MIN_SPEEDUP else min(MAX_SPEEDUP, possible)

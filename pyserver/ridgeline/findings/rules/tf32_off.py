@@ -5,12 +5,10 @@ from __future__ import annotations
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.gemm import GEMM_OPS, bytes_of, flops_of
+from ridgeline.findings.gemm import GEMM_OPS, REACHED, bytes_of, flops_of
 
 FIRST_MAJOR = 8
 """Compute capability from which TF32 exists."""
-REACHED = 0.6
-"""Part of the peaks that a real layer reaches once it runs on tensor cores."""
 DEFAULT_SPEEDUP = 3.0
 """Where no peaks were measured: TF32 is 7 to 8 times as fast in registers, and most layers are then limited by memory."""
 FULL_PRECISION = ("ffma", "sgemm", "f32f32_f32f32", "simt")

@@ -1,0 +1,151 @@
+"""``constant-rebuilt``: a mask, a table of positions or the like is computed anew in every step, always the same.
+
+Two things must agree. The statement's text: everything in it is made by a constructor from sizes and numbers. And the
+recording: in every step the statement runs the same operations on the same sizes, none of which takes a second tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.code import line_of, trees
+from ridgeline.findings.facts import Facts
+from ridgeline.findings.host import REGION_PREFIXES
+from ridgeline.profile import SourceRef
+
+PER_STEP = 0.5
+"""Times a step. Less often it is rebuilt because something changed."""
+MAKERS = ("arange", "ones", "full", "eye", "linspace", "logspace", "tril_indices", "triu_indices", "tensor", "meshgrid")
+"""Constructors of values that do not vary. ``zeros`` and ``empty`` make buffers to be written to, ``rand`` never the same."""
+NUMBERS = ("len", "int", "float", "range", "list", "max", "min")
+SIZES = ("size", "dim", "numel")
+"""What gives a number, whatever it is asked of."""
+MODULES = ("torch", "math", "np", "numpy")
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    found = []
+    for path, tree, text in trees(facts):
+        lines = {s.lineno: s for s in _constants(tree)}
+        if not lines:
+            continue
+        tops = _calls_at(facts, path, lines)
+        for line, rows in tops.items():
+            if len(rows) >= PER_STEP * facts.n and _always_the_same(facts, rows):
+                found.append(_candidate(facts, SourceRef(file=path, line=line, text=line_of(text, line)), rows))
+    return found
+
+
+def _constants(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Assignments within functions of an expression that is made of constants, to a name that nothing writes into later."""
+    for function in ast.walk(tree):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        written = set(_written(function))
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+            elif isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+                name = node.target.id
+            else:
+                continue
+            if name not in written and node.value is not None and _is_constant(node.value):
+                yield node
+
+
+def _written(function: ast.AST) -> Iterator[str]:
+    """Names whose tensor is changed in place: ``x[...] = …``, ``x += …``, ``x.fill_(…)``."""
+    for node in ast.walk(function):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = [t.value for t in node.targets if isinstance(t, ast.Subscript)]
+        elif isinstance(node, ast.AugAssign):
+            targets = [node.target.value if isinstance(node.target, ast.Subscript) else node.target]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _in_place(node.func.attr):
+            targets = [node.func.value]
+        yield from (t.id for t in targets if isinstance(t, ast.Name))
+
+
+def _in_place(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """Whether a constructor is in it, and every name outside constructors' arguments stands for a module or a number that
+    is used as one (an operand of arithmetic; the recording says whether it is a tensor)."""
+    makers = [c for c in ast.walk(value) if isinstance(c, ast.Call) and _called(c) in MAKERS]
+    return bool(makers) and all(_root(c) in MODULES for c in makers) and not _foreign_calls(value)
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _root(call: ast.Call) -> str:
+    """``torch`` of ``torch.ones(…)``, empty for ``x.new_ones(…)`` of something that is no name."""
+    node: ast.expr = call.func
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _foreign_calls(value: ast.expr) -> bool:
+    """Whether a function or method of something else is called in it: what that gives is not known."""
+    for call in ast.walk(value):
+        if not isinstance(call, ast.Call):
+            continue
+        root = _root(call)
+        sized = isinstance(call.func, ast.Attribute) and call.func.attr in SIZES
+        if root and root not in (*MODULES, *NUMBERS) and not sized:
+            return True
+    return False
+
+
+def _calls_at(facts: Facts, path: str, lines: dict[int, ast.stmt]) -> dict[int, list[int]]:
+    """Outermost ops within the recorded steps by these lines."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for row in sorted({facts.outermost(int(r)) for r in range(len(facts.trace.ops.start))}):
+        if not facts.within(float(facts.trace.ops.start[row])) or facts.op_name(row).startswith(REGION_PREFIXES):
+            continue
+        at = facts.line_of_op(row)
+        if at is not None and at.file == path and at.line in lines:
+            found[at.line].append(row)
+    return found
+
+
+def _always_the_same(facts: Facts, rows: list[int]) -> bool:
+    """The same operations on the same sizes in every step, each with one tensor at most, and every step the same number."""
+    signature: list[tuple[tuple[str, int], ...]] = []
+    for lo, hi in facts.steps:
+        mine = [r for r in rows if lo <= facts.trace.ops.start[r] < hi]
+        signature.append(tuple((facts.op_name(r), int(facts.trace.ops.args[r])) for r in mine))
+    if len(signature) < 2 or len(set(signature)) != 1 or not signature[0]:
+        return False
+    return all(sum(bool(d) for d in facts.all_dims_of(r)) <= 1 for r in rows) and any(
+        facts.trace.ops.args[r] >= 0 for r in rows
+    )
+
+
+def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
+    mine = set(rows)
+    work = [r for r in facts.recorded_work if facts.outermost(int(facts.work.op[r])) in mine]
+    claims = facts.op_spans(rows) if facts.on_cpu else facts.claims_of(work)
+    cost = spans.measure(claims) if facts.on_cpu else facts.time_of(work)
+    return Candidate(
+        code="constant-rebuilt",
+        title="A constant is computed in every step",
+        fact=f"This statement makes the same tensor in every step, {words.time(facts.per_step(cost))} {facts.per}.",
+        advice="Make it once, in __init__ with register_buffer or before the loop, on the device where it is used.",
+        at=at,
+        cost_us=cost,
+        saving_us=spans.measure(claims),
+        claims=claims,
+        evidence={
+            "operations_per_step": len(rows) / facts.n,
+            "threshold_per_step": PER_STEP,
+        },
+    )

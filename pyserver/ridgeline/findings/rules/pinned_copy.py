@@ -1,0 +1,107 @@
+"""``blocking-copy``: the host waits for a copy from pinned memory, which need not be waited for. ``exposed-copy``: such
+copies run while the device does nothing else, though they could run beside the step before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from ridgeline.findings import spans, words
+from ridgeline.findings.blocking import Block, direction_of
+from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import SourceRef
+
+EXPOSED_PCT = 5.0
+"""Of the step. TraceLens' mark for a direction of copies; a stream of one's own and its events are not worth less."""
+
+
+def rule(facts: Facts) -> list[Candidate]:
+    if facts.on_cpu:
+        return []
+    groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
+    places: dict[tuple[str, int] | None, SourceRef | None] = {}
+    for row in map(int, facts.copies()):
+        name = facts.event_name(row)
+        if direction_of(name) != "HtoD" or "pinned" not in name.lower():
+            continue
+        at = facts.line_of_event(row)
+        key = (at.file, at.line) if at else None
+        groups[key].append(row)
+        places[key] = at
+    found = []
+    for key, rows in groups.items():
+        waits = _waits(facts, rows)
+        if waits and facts.judged:
+            found.append(_blocking(facts, places[key], rows, waits))
+        exposed = facts.exposed(np.array(rows, dtype=np.int32))
+        if spans.measure(exposed) >= EXPOSED_PCT / 100.0 * facts.base_us:
+            found.append(_exposed(facts, places[key], rows, exposed))
+    return found
+
+
+def _waits(facts: Facts, rows: list[int]) -> list[Block]:
+    """The host's waits for these copies."""
+    calls = {int(facts.trace.device_events.call[r]) for r in rows}
+    starts = [float(facts.trace.calls.start[c]) for c in calls if c >= 0]
+    return [
+        b
+        for b in facts.blocks
+        if b.direction == "HtoD"
+        and any(b.start - 1e-3 <= s <= b.end or (b.op >= 0 and _within(facts, b.op, s)) for s in starts)
+    ]
+
+
+def _within(facts: Facts, op: int, time: float) -> bool:
+    return float(facts.trace.ops.start[op]) <= time <= facts.op_end(op)
+
+
+def _blocking(facts: Facts, at: SourceRef | None, rows: list[int], waits: list[Block]) -> Candidate:
+    gap = spans.subtract(spans.together(*(b.gap for b in waits)), facts.loader_spans)
+    cost = facts.real(gap)
+    return Candidate(
+        code="blocking-copy",
+        title="The host waits for a copy from pinned memory",
+        fact=f"The host waits for its copy {words.times(len(waits) / facts.n)} {facts.per}, "
+        f"{words.time(facts.per_step(sum(b.wait_us for b in waits)))}, and the device then idles {words.time(facts.per_step(cost))}.",
+        advice="non_blocking=True: the memory is pinned, so the copy can run while the host goes on.",
+        at=at,
+        cost_us=cost,
+        saving_us=cost,
+        claims=gap,
+        noted=True,
+        evidence={
+            "copies_per_step": len(rows) / facts.n,
+            "waits_per_step": len(waits) / facts.n,
+            "wait_us_per_step": facts.per_step(sum(b.wait_us for b in waits)),
+            "mend": "non-blocking",
+        },
+    )
+
+
+def _exposed(facts: Facts, at: SourceRef | None, rows: list[int], exposed: spans.Spans) -> Candidate:
+    """Beside the step's computation they would cost nothing, as far as that lasts."""
+    alone = spans.measure(exposed)
+    computing = max(0.0, spans.measure(facts.busy) - alone)
+    events = facts.trace.device_events
+    known = [r for r in rows if np.isfinite(events.bytes[r])]
+    nbytes, took = float(events.bytes[known].sum()), float(events.dur[known].sum())
+    rate = f" at {nbytes / took / 1e3:.3g} GB/s" if took > 0 and nbytes > 0 else ""
+    return Candidate(
+        code="exposed-copy",
+        title="Copies to the device run alone",
+        fact=f"{len(rows) / facts.n:.3g} copies {facts.per} from pinned memory{rate} take {words.time(facts.per_step(alone))} in which "
+        "the device does nothing else.",
+        advice="Copy the next batch on a stream of its own (torch.cuda.stream, record_stream, wait_stream) while this one is computed.",
+        at=at,
+        cost_us=alone,
+        saving_us=min(alone, computing),
+        claims=exposed,
+        evidence={
+            "copies_per_step": len(rows) / facts.n,
+            "exposed_us_per_step": facts.per_step(alone),
+            "gb_per_s": nbytes / took / 1e3 if rate else None,
+            "threshold_pct": EXPOSED_PCT,
+        },
+    )

@@ -1,0 +1,193 @@
+"""Rules that read the user's text: constants built anew, switches for finding errors, clocks, the old profiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import TraceBuilder
+from ridgeline.findings import find
+from ridgeline.findings.rules.constants import PER_STEP
+from ridgeline.profile import Finding
+
+
+def _by_code(findings: list[Finding], code: str) -> list[Finding]:
+    return [f for f in findings if f.code == code]
+
+
+FORWARD = """import torch
+class Net:
+    def forward(self, x, n):
+        {statement}
+        {after}
+        return x + mask
+"""
+
+
+def _forward(
+    statement: str, after: str = "pass", *, every: int = 1, sizes: tuple[int, ...] = (64,), second: bool = False
+) -> list[Finding]:
+    """Eight steps; the statement makes a matrix by two ops of 50 µs together in every ``every``-th of them."""
+    b = TraceBuilder()
+    for k in range(8):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        if k % every == 0:
+            size = sizes[k % len(sizes)]
+            b.line(t, t + 60, "net.py", 4, statement)
+            b.op(
+                "aten::ones",
+                t + 1,
+                20,
+                dims=[[], []],
+                types=["ScalarList", "Scalar"],
+                concrete=[f"[{size}, {size}]", ""],
+            )
+            dims = [[size, size], [size, size] if second else []]
+            b.op("aten::triu", t + 22, 30, dims=dims, types=["float", "Scalar"], concrete=["", "1"])
+        b.line(t + 60, t + 990, "net.py", 6, "return x + mask")
+        b.op("aten::add", t + 61, 900, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    text = FORWARD.format(statement=statement, after=after)
+    return _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+
+
+MASK = "mask = torch.triu(torch.ones(n, n), 1)"
+
+
+def test_a_constant_on_its_line_with_all_its_time() -> None:
+    (finding,) = _forward(MASK)
+    assert (finding.file, finding.line) == ("net.py", 4)
+    assert finding.saving_us == pytest.approx(50.0)
+    assert finding.evidence["operations_per_step"] == 2.0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "mask = torch.triu(torch.ones(x.size(1), len(x)), 1).to(x.device)",
+        "mask: torch.Tensor = torch.ones((n, n), dtype=torch.bool).triu(1)",
+        "mask = torch.exp(torch.arange(0, n, 2) * (-2.0 / n))",
+    ],
+)
+def test_other_ways_to_write_one(statement: str) -> None:
+    assert len(_forward(statement)) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "mask = torch.zeros(n, n)",
+        "mask = torch.rand(n, n).triu(1)",
+        "mask = lookup(torch.ones(n, n))",
+        "mask = x.new_ones(n, n).triu(1)",
+        "mask = table.scale(torch.ones(n, n))",
+        "self.mask = torch.ones(n, n).triu(1)",
+    ],
+    ids=["a buffer", "never the same", "a function of ours", "of a tensor", "a method of ours", "kept"],
+)
+def test_what_may_not_be_a_constant_is_left(statement: str) -> None:
+    assert not _forward(statement)
+
+
+@pytest.mark.parametrize("after", ["mask[x > 0] = 2.0", "mask += x", "mask.masked_fill_(x > 0, 2.0)"])
+def test_what_is_written_into_is_left(after: str) -> None:
+    assert not _forward(MASK, after)
+
+
+def test_sizes_that_vary_make_no_constant() -> None:
+    assert not _forward(MASK, sizes=(64, 80))
+
+
+def test_a_second_tensor_makes_no_constant() -> None:
+    assert not _forward(MASK, second=True)
+
+
+def test_without_the_text_nothing_is_said() -> None:
+    b = TraceBuilder()
+    b.step(0.0, 1000.0)
+    b.step(1000.0, 1000.0)
+    b.op("aten::ones", 10.0, 900.0, dims=[[]], types=["ScalarList"], concrete=["[64, 64]"])
+    assert not _by_code(find(b.context()), "constant-rebuilt")
+
+
+def test_now_and_then_is_no_finding() -> None:
+    assert PER_STEP == 0.5
+    assert not _forward(MASK, every=4)
+
+
+# -- switches ---------------------------------------------------------------------------------------------------------
+
+
+def _switches(text: str, *, cuda: bool = True) -> list[Finding]:
+    b = TraceBuilder()
+    b.step(0.0, 1000.0)
+    if cuda:
+        b.kernel("gemm", 10.0, 900.0)
+    else:
+        b.op("aten::mm", 10.0, 900.0)
+    return _by_code(find(b.context(sources={"train.py": text})), "debug-mode")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\ntorch.autograd.set_detect_anomaly(True)\n",
+        "import torch\nwith torch.autograd.detect_anomaly():\n    pass\n",
+        'import os\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n',
+    ],
+)
+def test_a_switch_on_its_line(text: str) -> None:
+    (finding,) = _switches(text)
+    assert (finding.line, finding.severity) == (2, "information")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.autograd.set_detect_anomaly(False)\n",
+        "torch.autograd.set_detect_anomaly(args.debug)\n",
+        "torch.autograd.set_detect_anomaly(mode=debug)\n",
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "0"\n',
+        'os.environ["OTHER"] = "1"\n',
+    ],
+)
+def test_off_or_up_to_somebody_else(text: str) -> None:
+    assert not _switches(text)
+
+
+def test_launch_blocking_means_nothing_on_a_cpu() -> None:
+    assert not _switches('import os\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n', cuda=False)
+
+
+# -- clocks and profilers ---------------------------------------------------------------------------------------------
+
+
+def _clock(body: str) -> list[Finding]:
+    text = f"import time\ndef main(model, x):\n    start = time.time()\n{body}    took = time.time() - start\n"
+    b = TraceBuilder()
+    b.step(0.0, 1000.0)
+    b.line(0.0, 990.0, "bench.py", 4 if "for" not in body else 5, "model(x)")
+    b.kernel("gemm", 10.0, 980.0)
+    return _by_code(find(b.context(sources={"bench.py": text})), "unsynchronised-clock")
+
+
+def test_a_clock_around_a_loop_is_near_enough() -> None:
+    assert len(_clock("    model(x)\n")) == 1
+    assert not _clock("    for _ in range(100):\n        model(x)\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import torch.autograd.profiler as p\nwith p.profile() as prof:\n    pass\n", 2),
+        ("from torch.autograd import profiler\nwith profiler.profile() as prof:\n    pass\n", 2),
+        ("from torch.autograd.profiler import profile\n\nwith profile() as prof:\n    pass\n", 3),
+        ("from torch.profiler import profile\nwith profile() as prof:\n    pass\n", None),
+        ("from torch import profiler\nwith profiler.profile() as prof:\n    pass\n", None),
+    ],
+)
+def test_the_legacy_profiler_by_any_name(text: str, line: int | None) -> None:
+    b = TraceBuilder()
+    b.step(0.0, 1000.0)
+    b.op("aten::mm", 0.0, 900.0)
+    found = _by_code(find(b.context(sources={"old.py": text})), "legacy-profiler")
+    assert [f.line for f in found] == ([] if line is None else [line])
