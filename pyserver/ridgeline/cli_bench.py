@@ -121,10 +121,16 @@ def _agrees(kernel: dict[str, Any]) -> bool:
 
 
 def _planned(text: str, file: Path, sizes: list[str]) -> plan.Plan:
+    given = _sizes(sizes)
     try:
-        return plan.read(text, str(file.absolute()), _sizes(sizes))
+        planned = plan.read(text, str(file.absolute()), given)
     except plan.PlanError as error:
         raise CommandError(str(error)) from error
+    unknown = [name for name in given if name not in planned.symbols]
+    if unknown:
+        there = f"it has {', '.join(planned.symbols)}" if planned.symbols else "all its sizes are fixed"
+        raise CommandError(f"--size {unknown[0]}: {file} has no such size; {there}")
+    return planned
 
 
 def _program(asked: Request, text: str) -> plan.Plan:

@@ -48,6 +48,7 @@ def test_rounds_alternate_and_the_arguments_are_left_alone(
     monkeypatch.setitem(builtins.__dict__, "_ridgeline_order", order)
     measuring = SimpleNamespace(
         torch=torch,
+        session=SimpleNamespace(late=False),
         request={"path": str(tmp_path / "generated.py"), "cuda": False},
         wanted={"k": {"index": 0}},
         clock=Clock(),

@@ -177,6 +177,7 @@ def run(against: ModuleType, original: Any, edited: Any, given: list[Any], names
     clock = Clock()
     measuring = SimpleNamespace(
         torch=torch,
+        session=SimpleNamespace(late=False),
         clock=clock,
         request={"caches": ["cold"]},
         call_of=lambda kernel, arguments, named: lambda: kernel(*arguments),

@@ -180,6 +180,7 @@ def _kernel(
                 clock=taken["clock"],
                 calls=taken["calls"],
                 tick_s=taken["tick_s"],
+                overhead_s=taken.get("overhead_s") or 0.0,
                 moved_bytes=moved,
             )
         )

@@ -15,6 +15,8 @@ SAME = 0.03
 """Medians closer than this are a tie even where the samples scatter less: clocks and temperature drift by as much."""
 UNSTEADY = 0.2
 """Interquartile range, as a part of the median, from which a time is called unsteady."""
+MUCH = 0.1
+"""Part of a sample from which the clock's own share of it is said."""
 Cache = Literal["cold", "warm"]
 
 
@@ -46,9 +48,11 @@ def timing(
     clock: str,
     calls: int = 1,
     tick_s: float = 0.0,
+    overhead_s: float = 0.0,
     moved_bytes: float | None = None,
 ) -> Timing:
-    """``seconds`` are per sample of ``calls`` calls; ``tick_s`` is the resolution of the clock for one sample.
+    """``seconds`` are per sample of ``calls`` calls; ``tick_s`` is the resolution of the clock for one sample, and
+    ``overhead_s`` what the clock measures of nothing: it is part of a sample, and said where it is much of it.
 
     A median of zero, or below one tick, is no measurement: no time, no rate.
     """
@@ -70,6 +74,8 @@ def timing(
         note = f"near the timer's resolution: right within {tick_s / median:.0%} at best"
     elif q1 is not None and q3 is not None and (q3 - q1) > UNSTEADY * median:
         note = "unsteady: the machine is busy, or clocks change"
+    elif overhead_s > MUCH * median:
+        note = f"up to {shown_us(overhead_s * per_call)} of it is the measurement itself"
     return Timing(
         **common,  # type: ignore[arg-type]
         median_us=median * per_call,

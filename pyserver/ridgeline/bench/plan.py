@@ -20,6 +20,7 @@ from ridgeline.bench.symbols import Symbols
 from ridgeline.inductor.kernel_file import parse_kernel_file
 from ridgeline.inductor.module import WrapperModule, is_wrapper, op_name, parse_wrapper
 
+_SYMBOL = re.compile(r"^[suz]\d+$|^ps\d+$|^zuf\d+$")
 _UNBACKED = re.compile(r"^u\d+$")
 BOUND = re.compile(r"<\s*(\d+)L?\)?\s*[),|&]?.*index out of bounds|index out of bounds: 0 <= \w+ < (\d+)")
 """The bound of an index as Triton (``tl.device_assert``) and C++ (``TORCH_CHECK``) kernels assert it."""
@@ -71,6 +72,8 @@ class Plan:
     unbacked: list[str] = field(default_factory=list)
     fallbacks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    symbols: list[str] = field(default_factory=list)
+    """Sizes that ``--size`` can give."""
     run: str | None = None
     """The run folder that the arguments are from."""
 
@@ -131,6 +134,8 @@ class _Module:
         self.symbols = Symbols(sizes)
         self.inputs: list[str] = []
         self.unbacked: list[str] = []
+        self.sizes: dict[str, str] = {}
+        """Symbol -> the input that gives it (``s77 = primals_1``)."""
         self.comment_types = dtype_of_comment(text)
         self.device = "cuda:0" if "empty_strided_cuda(" in _calls_of(body) else "cpu"
         self.kernels = {name: self._kernel(name) for name, d in self.wrapper.kernels.items() if d.how != "multi_kernel"}
@@ -167,7 +172,8 @@ class _Module:
             if isinstance(node, ast.FunctionDef) and (node.name == "call" or node.name.startswith("partition_")):
                 for statement in node.body:
                     self._statement(statement)
-        inputs = self.harness.inputs if self.harness.complete else self._asserted()
+        inputs = self._inputs() if self.harness.complete else self._asserted()
+        notes += self._stand_ins()
         return Plan(
             path=self.path,
             file_kind="module",
@@ -179,7 +185,25 @@ class _Module:
             unbacked=self.unbacked,
             fallbacks=self._fallbacks(),
             notes=notes,
+            symbols=[*self.sizes, *(name for name in self.unbacked if name not in self.sizes)],
         )
+
+    def _inputs(self) -> list[Any]:
+        """What the harness makes, in the sizes that a person gave: numbers, and the shapes that are made of them."""
+        if not self.symbols.given:
+            return self.harness.inputs
+        return [
+            _plainly(self.known.get(name), one) for name, one in zip(self.inputs, self.harness.inputs, strict=False)
+        ] or self.harness.inputs
+
+    def _stand_ins(self) -> list[str]:
+        """Sizes that only a run knows and that come from outside: the harness holds a number that means nothing."""
+        return [
+            f"{symbol} = {self.known.get(symbol)} is what Inductor writes where only a run knows a size:"
+            f" times are of that size; give the real one (--size {symbol}=VALUE)"
+            for symbol in self.sizes
+            if _UNBACKED.match(symbol) and symbol not in self.symbols.given
+        ]
 
     def _asserted(self) -> list[Any] | None:
         """Inputs from ``assert_size_stride``; their types from the kernels and comments, float32 where nothing says."""
@@ -213,9 +237,19 @@ class _Module:
         if isinstance(target, ast.Name):
             if _UNBACKED.match(target.id) and target.id not in self.unbacked:
                 self.unbacked.append(target.id)
+            given = self.symbols.given.get(target.id)
+            if _SYMBOL.match(target.id) and isinstance(value, ast.Name) and value.id in self.inputs:
+                self.sizes[target.id] = value.id
+                if given is not None:
+                    self.known[value.id] = given
+            elif given is not None and (read := _item_of(value)) in self.inputs:
+                described = self.known.get(read)
+                if isinstance(described, dict):
+                    self.known[read] = {**described, "value": given}  # the scalar that the size is read from
             self._bind(target.id, self._value(value))
 
     def _bind(self, name: str, value: Any) -> None:
+        value = self.symbols.given.get(name, value)
         if value is None:
             value = self.symbols.known.get(name)
         self.known[name] = value
@@ -251,9 +285,13 @@ class _Module:
         function = node.func
         if isinstance(function, ast.Name) and function.id == "assert_size_stride" and len(node.args) >= 3:
             name = node.args[0].id if isinstance(node.args[0], ast.Name) else None
-            if name is not None and not isinstance(self.known.get(name), dict):
+            known = self.known.get(name) if name is not None else None
+            if name is not None and not isinstance(known, dict):
                 dtype = self.comment_types.get(name)
                 self.known[name] = self._tensor(node.args[1], node.args[2], dtype, self.device)
+            elif name is not None and isinstance(known, dict) and name in self.inputs and self.symbols.given:
+                resized = self._tensor(node.args[1], node.args[2], known["dtype"], known["device"])
+                self.known[name] = known if resized.get("problem") else {**known, **resized}
             return
         called = function.value if isinstance(function, ast.Attribute) and function.attr == "run" else function
         kernel = self.kernels.get(called.id) if isinstance(called, ast.Name) else None
@@ -298,6 +336,20 @@ class _Module:
                 }
             )
         return found
+
+
+def _plainly(value: Any, otherwise: Any) -> Any:
+    """``value`` where it is something that can be made, else what the harness makes."""
+    if isinstance(value, dict):
+        return otherwise if value.get("problem") else value
+    return otherwise if value is None else value
+
+
+def _item_of(node: ast.expr) -> str:
+    """``arg0_1`` of ``arg0_1.item()``; empty for anything else."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item":
+        return node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+    return ""
 
 
 def _calls_of(body: str) -> str:

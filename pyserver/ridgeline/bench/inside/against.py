@@ -61,6 +61,8 @@ def compare(
             notes.append(f"two calls of the original differ in {name} as well, by up to {own['worst'] or math.inf:.2g}")
     taken: dict[str, Any] = {}
     for cache in measuring.request["caches"]:
+        if measuring.session.late:
+            raise TimeoutError("the time is up (--timeout)")
         rounds = _rounds(getattr(measuring.clock, cache), calls)
         taken[cache] = rounds
     return {"outputs": outputs, "notes": notes, "problem": None, **taken, **_resources(edited)}

@@ -20,6 +20,8 @@ def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
     if dtype is None:
         raise CannotMake(f"this torch has no element type {name}")
     size, stride, device = described["size"], described["stride"], described["device"]
+    if "value" in described:  # a scalar that a size is read from
+        return torch.full(size, described["value"], dtype=dtype, device=device)
     extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
     generator = torch.Generator(device="cpu").manual_seed(seed)
     if dtype == torch.bool:

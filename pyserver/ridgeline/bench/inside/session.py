@@ -80,7 +80,13 @@ class Session:
         from .kernels import Measuring
 
         with torch.no_grad():
-            Measuring(torch, self).run()
+            measuring = Measuring(torch, self)
+            measuring.run()
+        late = getattr(measuring.clock, "late", 0)
+        if late:
+            self.result["warnings"].append(
+                f"the host was too slow to keep the device fed {late} times: those samples were taken again"
+            )
         return None
 
 
@@ -95,17 +101,29 @@ def others_on_cpu() -> str | None:
     return f"other processes are at work here (load {load:.1f} on {cores} cores): times may be too long and scatter"
 
 
+SETTLED_S = 1.2
+"""The driver's figure is of the last second or less: what ended before that is gone from it by then."""
+
+
 def others_on_gpu() -> str | None:
     """A line where the device is in use before anything of ours runs on it; None where nobody can tell."""
+    # Our own share of the device is nothing yet: whatever is busy now, and still is a moment later, is somebody else's.
+    used = _used_percent()
+    if used is not None and used >= BUSY_PERCENT:
+        time.sleep(SETTLED_S)
+        used = _used_percent()
+    if used is None or used < BUSY_PERCENT:
+        return None
+    return f"another process uses the device ({used} % busy before the benchmark): times may be too long and scatter"
+
+
+def _used_percent() -> int | None:
     import subprocess
 
-    # Our own share of the device is nothing yet: whatever is busy now is somebody else's.
     index = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
     command = ["nvidia-smi", "-i", index, "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if not said.isdigit() or int(said) < BUSY_PERCENT:
-        return None
-    return f"another process uses the device ({said} % busy before the benchmark): times may be too long and scatter"
+    return int(said) if said.isdigit() else None

@@ -39,6 +39,8 @@ def compare(
     tick_s = 0.0
     rounds: dict[str, list[list[float]]] = {"plain": [], "wider": []}
     for _ in range(ROUNDS):
+        if measuring.session.late:
+            raise TimeoutError("the time is up (--timeout)")
         for which in ("plain", "wider"):
             taken = measuring.clock.cold(built[which][1])
             rounds[which].append(taken["seconds"])

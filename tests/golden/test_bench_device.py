@@ -1,0 +1,176 @@
+"""The device script rehearsed on the CPU, and what its lines from an H200 must show once they are frozen."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import bench_device
+
+FROZEN = Path(__file__).parent / "data" / "bench_h200" / "bench.jsonl"
+
+MODULE = """# AOT ID: ['0_inference']
+import os
+import torch
+from torch._inductor.async_compile import AsyncCompile
+assert_size_stride = torch._C._dynamo.guards.assert_size_stride
+empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu
+async_compile = AsyncCompile()
+
+
+cpp_fused_twice_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r\'\'\'
+#include <torch/csrc/inductor/cpp_prefix.h>
+extern "C"  void  kernel(const float* in_ptr0,
+                       float* out_ptr0)
+{
+    for(int64_t x0=0; x0<4096; x0+=1) out_ptr0[x0] = in_ptr0[x0] * 2;
+}
+\'\'\')
+
+
+async_compile.wait(globals())
+del async_compile
+
+def call(args):
+    arg0_1, = args
+    args.clear()
+    assert_size_stride(arg0_1, (4096, ), (1, ))
+    buf0 = empty_strided_cpu((4096, ), (1, ), torch.float32)
+    cpp_fused_twice_0(arg0_1, buf0)
+    return (buf0, )
+
+
+def get_args():
+    from torch._dynamo.testing import rand_strided
+    arg0_1 = rand_strided((4096, ), (1, ), device='cpu', dtype=torch.float32)
+    return [arg0_1]
+"""
+DIES = MODULE.replace("async_compile = AsyncCompile()", "os.abort()\nasync_compile = AsyncCompile()")
+DAMAGED = MODULE.replace("import torch\n", "import torch\nimport no_such_module\n", 1)
+
+
+def packed(folder: Path, files: dict[str, str]) -> None:
+    folder.mkdir(parents=True)
+    with tarfile.open(folder / "generated.tar.gz", "w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(f"torchinductor_user/ab/{name}.py")
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+
+@pytest.mark.torch
+def test_the_script_measures_flushes_survives_and_resumes(tmp_path: Path) -> None:
+    """On the CPU: a module that can be measured, one that kills the process, one that cannot be loaded."""
+    packed(tmp_path / "corpus" / "small", {"ca_dies": DIES, "cb_good": MODULE, "cc_damaged": DAMAGED})
+    out = tmp_path / "out"
+    command = [sys.executable, bench_device.__file__, str(tmp_path / "corpus"), str(out), "--workloads", "small"]
+    if "TORCHINDUCTOR_CACHE_DIR" in os.environ:
+        command += ["--caches", os.environ["TORCHINDUCTOR_CACHE_DIR"]]
+    none = subprocess.run([*command, "--budget", "0"], capture_output=True, text=True, timeout=60, check=False)
+    assert (none.returncode, bench_device.lines(out)) == (3, [])  # nothing measured, and it says so
+    done = subprocess.run([*command, "--budget", "400"], capture_output=True, text=True, timeout=500, check=False)
+    rows = {row["file"] if "file" in row else row["id"].split("/")[1]: row for row in bench_device.lines(out)}
+    assert done.returncode == 0, done.stderr
+    assert set(rows) == {"ca_dies", "cb_good", "cc_damaged"}
+    assert rows["ca_dies"]["error"] == "the process ended with status -6"
+    assert "no_such_module" in rows["cc_damaged"]["error"]
+    (kernel,) = rows["cb_good"]["kernels"]
+    assert kernel["problem"] is None
+    assert kernel["cold"]["min_us"] > 0
+    assert kernel["warm"]["median_us"] > 0
+    assert "3 of 3 files measured" in (out / "summary.txt").read_text()
+    before = (out / "bench.jsonl").read_text()
+    with (out / "bench.jsonl").open("a") as stream:
+        stream.write('{"id": "small/cut off')  # as a machine that was taken away leaves it
+    again = subprocess.run([*command, "--budget", "60"], capture_output=True, text=True, timeout=120, check=False)
+    assert again.returncode == 0
+    assert (out / "bench.jsonl").read_text().startswith(before)
+    assert len(bench_device.lines(out)) == 3
+
+
+def test_files_with_the_largest_gain_come_first(corpus: Path) -> None:
+    found = bench_device.tasks(corpus, bench_device.WORKLOADS, ["kernels", "modules"])
+    kinds = [task["kind"] for task in found]
+    assert kinds == sorted(kinds)  # every kernel's own file, then the modules
+    gains = [bench_device._gain(task["expected"]) for task in found if task["kind"] == "kernel"]
+    assert gains == sorted(gains, reverse=True)
+    assert gains[0] == pytest.approx(1.65, abs=0.01)
+    assert kinds.count("module") == 4
+    assert all(task["expected"] for task in found if task["kind"] == "kernel")
+    for task in found:  # every one can be asked for
+        read = bench_device.plan.read(task["text"], "x.py")
+        asked = bench_device.document.request(read, path="/t/x.py", caches=["cold"], timeout_s=1, verify=True)
+        assert asked["cuda"]
+        if task["kind"] == "kernel":
+            assert asked["kernels"][0]["sites"][0]["problem"] is None
+            assert asked["kernels"][0]["search"]
+
+
+def row(
+    ours: float, theirs: float, *, before: float = 20.0, after: float = 20.0, state: str = "no_gain"
+) -> dict[str, Any]:
+    tuned = {"state": state, "before_us": before, "after_us": after, "speedup": before / after, "spread": 0.01}
+    kernel = {
+        "name": "k",
+        "cold": {"min_us": ours, "median_us": ours},
+        "inductor_us": theirs,
+        "autotune": tuned,
+        "problem": None,
+    }
+    expected = {"default": {"ms": 0.020, "spread": 0.01}, "cd": {"ms": 0.0125, "spread": 0.01}}
+    return {"id": "w/f", "kernels": [kernel], "expected": expected, "error": None}
+
+
+def test_the_summary_counts_what_agrees_and_names_what_does_not() -> None:
+    rows = [row(100.0, 101.0), row(100.0, 110.0), row(4.0, 6.0), row(50, 50, before=20, after=12.4, state="verified")]
+    said = "\n".join(bench_device.summary(rows))
+    assert "within 2% of Inductor's harness: 2 of 3 kernels" in said
+    assert "w/f k: 100.00 us against 110.00" in said
+    assert "shorter ones: 1, ours no longer than theirs + 2% in 1" in said
+    assert "1.60, 1.61 verified" in said
+
+
+@pytest.fixture(scope="module")
+def frozen() -> list[dict[str, Any]]:
+    """Lines from an H200."""
+    if not FROZEN.is_file():
+        pytest.skip("no lines from a device yet: run tests/golden/bench_device.py there and freeze its bench.jsonl")
+    return [json.loads(line) for line in FROZEN.read_text().splitlines()]
+
+
+def test_every_kernel_was_measured_on_the_device(frozen: list[dict[str, Any]]) -> None:
+    kernels = [row for row in frozen if row.get("kind") == "kernel"]
+    assert len(kernels) >= 60
+    assert [row["id"] for row in kernels if row["error"] or row["kernels"][0]["problem"]] == []
+
+
+def test_times_agree_with_inductors_own_harness(frozen: list[dict[str, Any]]) -> None:
+    """Within 2 % on the same device in the same run; of short kernels ours is free of the launch's gap, so no longer."""
+    apart = bench_device.against_inductor(frozen)
+    assert apart
+    assert [(n, a, b) for n, a, b in apart if b >= bench_device.LONG_US and abs(a / b - 1) > bench_device.CLOSE] == []
+    assert [(n, a, b) for n, a, b in apart if b < bench_device.LONG_US and a > b * (1 + bench_device.CLOSE)] == []
+
+
+def test_the_gains_of_the_recorded_search_are_found(frozen: list[dict[str, Any]]) -> None:
+    """Within 10 %, or more than it found (this search is wider); and nothing slower is recommended."""
+    searched = bench_device.against_search(frozen)
+    real = [one for one in searched if one[2] - 1 > one[3]]
+    assert real
+    missed = [(name, v["state"], v["speedup"], gain) for name, v, gain, _ in real if v["speedup"] < 0.9 * gain]
+    assert missed == []
+    assert any(v["state"] == "verified" and v["speedup"] > 1.45 for _, v, _, _ in real)
+    for name, verdict, _, _ in searched:
+        if verdict["state"] == "verified":
+            assert verdict["after_us"] * 1.05 < verdict["before_us"], name
+        else:
+            assert verdict["remedy"] is None, name

@@ -1,0 +1,121 @@
+"""The device's clock against a stand-in for a device: a queue with a time of its own, fed by a host that takes time too."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench_inside import load_inside
+
+torch = pytest.importorskip("torch")
+FLUSH_S = 25e-6
+
+
+class Device:
+    """``torch.cuda`` as far as the clock uses it. Times are seconds; ``step`` is the resolution of its events."""
+
+    def __init__(self, *, launch_s: float = 20e-6, step: float = 32e-9, pair_s: float = 1.5e-6) -> None:
+        self.host = self.free = 0.0
+        self.launch_s, self.step, self.pair_s = launch_s, step, pair_s
+        self.flushes = 0
+
+    def queue(self, seconds: float) -> None:
+        """The host takes its time to queue something; the device begins with it when it is free."""
+        self.host += self.launch_s
+        self.free = max(self.free, self.host) + seconds
+
+    def kernel(self, seconds: float) -> Any:
+        return lambda: self.queue(seconds)
+
+    def _sleep(self, cycles: int) -> None:
+        self.queue(cycles / 2e9)
+
+    def synchronize(self) -> None:
+        self.host = max(self.host, self.free)
+
+    def current_device(self) -> int:
+        return 0
+
+    def get_device_properties(self, index: int) -> Any:
+        return SimpleNamespace(L2_cache_size=1 << 20)
+
+    def Event(self, *, enable_timing: bool) -> Any:
+        return Event(self)
+
+
+class Event:
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def record(self) -> None:
+        device = self.device
+        device.host += 2e-6
+        device.free = max(device.free, device.host) + device.pair_s
+        self.at = device.free
+
+    def query(self) -> bool:
+        return self.at <= self.device.host
+
+    def elapsed_time(self, end: Event) -> float:
+        return round((end.at - self.at) / self.device.step) * self.device.step * 1e3
+
+
+def clock(device: Device) -> Any:
+    load_inside()
+    clocks = importlib.import_module("_ridgeline_bench.clocks")
+
+    class Flusher:
+        def zero_(self) -> None:
+            device.flushes += 1
+            device.queue(FLUSH_S)
+
+    stand_in = SimpleNamespace(cuda=device, int32=None, empty=lambda *a, **k: Flusher())
+    return clocks.CudaClock(stand_in)
+
+
+def test_a_kernel_shorter_than_its_launch_is_measured_without_the_launch() -> None:
+    device = Device(launch_s=30e-6)
+    one = clock(device)
+    taken = one.warm(device.kernel(3e-6))
+    # In a row the device never waits for the host: 3 us each, and the pair of events once.
+    assert taken["calls"] > 10
+    assert min(taken["seconds"]) / taken["calls"] == pytest.approx(3e-6, rel=0.05)
+    assert max(taken["seconds"]) == pytest.approx(min(taken["seconds"]), rel=1e-3)
+    assert one.late == 0
+
+
+def test_the_flush_is_before_the_first_event() -> None:
+    device = Device()
+    taken = clock(device).cold(device.kernel(10e-6))
+    assert device.flushes == len(taken["seconds"]) + 1
+    assert taken["calls"] == 1
+    assert taken["seconds"][0] == pytest.approx(10e-6 + device.pair_s, abs=1e-7)  # as Inductor's own, events included
+
+
+def test_a_host_that_comes_too_late_is_noticed_and_waited_for() -> None:
+    device = Device(launch_s=3e-3)  # slower than the millisecond of the spin
+    one = clock(device)
+    taken = one.cold(device.kernel(10e-6))
+    assert one.late > 0
+    assert max(taken["seconds"]) < 20e-6  # no sample holds a gap of milliseconds
+
+
+def test_the_clocks_step_and_share_are_measured() -> None:
+    coarse = clock(Device(step=5e-7))
+    assert coarse.tick_s == pytest.approx(5e-7)
+    device = Device()
+    one = clock(device)
+    assert one.overhead_s == pytest.approx(device.pair_s, abs=1e-7)
+    assert one.tick_s <= 5e-7
+
+
+def test_a_slow_kernel_does_not_take_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device()
+    one = clock(device)
+    clocks = importlib.import_module("_ridgeline_bench.clocks")
+    monkeypatch.setattr(clocks.time, "perf_counter", lambda: device.host)
+    taken = one.warm(device.kernel(1.5))
+    assert 3 <= len(taken["seconds"]) <= 4
