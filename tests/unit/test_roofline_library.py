@@ -120,9 +120,20 @@ tl.store(out_ptr0 + (xindex), tmp0 * tmp2, None)"""
     return demand.special * 32 / elements
 
 
-def test_equal_loads_are_merged_only_over_a_whole_tile() -> None:
-    assert stated("xindex // 8") == 1.0
-    assert stated("xindex // 4096") == 1 / 8  # once a thread, which holds eight elements
+@pytest.mark.parametrize(
+    ("index", "evaluated"),
+    [
+        ("xindex // 8", 1 / 8),  # once a thread, which holds eight elements
+        ("xindex // 12", 1 / 4),  # 12 and where tiles begin have 4 in common
+        ("(xindex // 12544) % 64", 1 / 8),
+        ("xindex // 7", 1.0),
+        ("(xindex % 64) // 4", 1.0),  # a remainder shorter than the tile: the compiler sees nothing more
+        ("(xindex % 1024) // 4", 1 / 4),  # the whole tile of 1024
+    ],
+)
+def test_equal_loads_are_merged_where_the_compiler_sees_that_they_are(index: str, evaluated: float) -> None:
+    """Triton's AxisInfo.cpp; each was compiled and its instructions counted."""
+    assert stated(index) == evaluated
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_erf_fills_the_issue_slots() -> None:
     assert found.bound == "compute"
     assert found.resource == "issue"
     assert found.reason is not None
-    assert "erf (about 26 instructions)" in found.reason
+    assert "erf (about 28 instructions)" in found.reason
     assert "changes numerics: measure" in found.reason
 
 
@@ -93,8 +93,8 @@ for r0_offset in tl.range(0, r0_numel, R0_BLOCK):
     }
     counts = []
     for inside in (
-        "tmp2 = libdevice.log(tmp0)\n    tmp3 = tmp1 - tmp2",
-        "tmp2 = libdevice.log(tmp1)\n    tmp3 = tmp0 - tmp2",
+        "tmp2 = libdevice.rsqrt(tmp0)\n    tmp3 = tmp1 - tmp2",
+        "tmp2 = libdevice.rsqrt(tmp1)\n    tmp3 = tmp0 - tmp2",
     ):
         text = inductor_file("k", arguments, body(inside), "reduction")
         analysis = analyse(launch(text, "k", 4096, "XBLOCK=1,R0_BLOCK=2048", 8))

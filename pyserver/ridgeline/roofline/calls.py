@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ridgeline.roofline.dtypes import itemsize
+from ridgeline.roofline.expressions import held, opaque
 from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value
 from ridgeline.roofline.walk import BLOCK_AXIS, Dot
 
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
 
 MATHEMATICS = {
-    "exp": "exp", "exp2": "exp2", "expm1": "exp", "fast_expf": "exp2", "erf": "erf", "erfc": "erf", "erfinv": "erf",
-    "log": "log", "log2": "log", "log1p": "log1p", "log10": "log", "rsqrt": "rsqrt", "sqrt": "sqrt", "sqrt_rn": "sqrt",
-    "tanh": "tanh", "fast_tanhf": "exp2", "sin": "sin", "cos": "sin", "tan": "sin", "sinh": "exp", "cosh": "exp",
-    "asin": "log1p", "acos": "log1p", "atan": "log1p", "atan2": "log1p", "asinh": "log1p", "acosh": "log1p", "atanh": "log1p",
-    "sigmoid": "sigmoid", "pow": "pow", "pow_integer": "pow", "fast_powf": "pow", "lgamma": "pow", "digamma": "pow",
-    "fast_dividef": "divide_constant", "div_rn": "divide", "fdiv": "divide", "fmod": "divide", "i0": "pow", "i1": "pow",
-    "hypot": "sqrt",
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "fast_expf": "exp2", "erf": "erf", "erfc": "erf", "erfinv": "erfinv", "erfcinv": "erfinv",
+    "log": "log", "log2": "log", "log1p": "log1p", "log10": "log", "fast_logf": "exp_fast", "rsqrt": "rsqrt", "sqrt": "sqrt", "sqrt_rn": "sqrt_rn",
+    "tanh": "tanh", "fast_tanhf": "exp2", "sin": "sin", "cos": "sin", "tan": "sin", "sinh": "sinh", "cosh": "sinh", "fast_sinf": "exp2",
+    "fast_cosf": "exp2", "asin": "asin", "acos": "asin", "atan": "asin", "atan2": "atan2", "asinh": "log1p", "acosh": "log1p", "atanh": "log1p",
+    "sigmoid": "sigmoid", "pow": "pow", "pow_integer": "pow", "fast_powf": "exp_fast", "lgamma": "lgamma", "digamma": "lgamma",
+    "fast_dividef": "divide", "div_rn": "divide", "fdiv": "divide", "fmod": "fmod", "i0": "pow", "i1": "pow", "hypot": "sqrt_rn",
+    "floor": "round", "ceil": "round", "trunc": "round", "round": "round", "rint": "round", "nearbyint": "round", "llrint": "round",
 }  # fmt: skip
 DOUBLES = {"sqrt": "double_sqrt", "rsqrt": "double_sqrt", "pow": "double_pow", "divide": "double_divide"}
-CHEAP = {"floor", "ceil", "trunc", "round", "rint", "nearbyint", "isnan", "isinf", "isfinited", "finitef", "signbit", "copysign", "clz", "popc", "umulhi", "mulhi", "clamp", "frexp", "ldexp", "bitcast", "llrint"}  # fmt: skip
+CHEAP = {"isnan", "isinf", "isfinited", "finitef", "signbit", "copysign", "clz", "popc", "umulhi", "mulhi", "clamp", "frexp", "ldexp", "bitcast"}  # fmt: skip
 FREE = {"broadcast_to", "reshape", "view", "expand_dims", "permute", "trans", "multiple_of", "max_contiguous", "broadcast", "ravel", "promote_to_tensor", "max_constancy", "item", "squeeze", "unsqueeze"}  # fmt: skip
 NOTHING = {"static_assert", "assume", "static_print", "device_print", "debug_barrier", "x_grid_barrier", "constexpr"}
 RANDOM = {"rand": 1.0, "randn": 1.6, "randint": 1.0, "randint64": 1.0, "randint4x": 1.0, "philox": 1.0, "rand4x": 0.3, "randn4x": 0.6, "rand_eager_kernel": 1.1}  # fmt: skip
@@ -81,15 +82,18 @@ def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Va
         if first.kind == "double":
             function = DOUBLES.get(MATHEMATICS[name], "double_function")
             return of_kind(walker.apply(function, arguments, tag=name), "double")
-        return of_kind(walker.apply(MATHEMATICS[name], arguments, tag=name), "float")
+        function = MATHEMATICS[name]
+        if function == "exp" and not full.startswith("libdevice"):
+            function = "exp_fast"  # tl.exp and tl_math.exp: ex2.approx
+        if first.negated:
+            walker.apply("float", arguments, tag="-")
+        return of_kind(walker.apply(function, arguments, tag=name), "float")
     if name in ("maximum", "minimum"):
         integer = first.kind in INTEGER
         result = walker.apply(
             "nan_max" if full.startswith("triton_helpers") and not integer else "where", arguments, tag=name
         )
         if integer:
-            from ridgeline.roofline.expressions import opaque
-
             return opaque(walker, arguments, result)
         return of_kind(result, first.kind if first.const is None else arguments[-1].kind)
     if name == "fma":
@@ -177,13 +181,16 @@ def cast(walker: Walker, value: Value, target: str) -> Value:
         else "int_float" if (value.kind in whole) != (kind in whole)
         else "logic"
     )  # fmt: skip
+    if name == "widen":
+        raw = value
+        wide = Value(value.axes, kind, hold=value.hold, level=value.level, key=walker.number(("widen", value.key)))
+        wide.raw = raw
+        return wide
     free = name == "logic" and value.kind != "bool"
     result = of_kind(walker.apply(name, [value], 0.0 if free else 1.0, tag=target), kind)
     if kind in INTEGER and value.kind in INTEGER:
         result.terms, result.offset, result.hold = value.terms, value.offset, value.hold
     elif kind in INTEGER and value.kind == "bool":
-        from ridgeline.roofline.expressions import opaque
-
         return opaque(walker, (value,), result)
     result.bounds = value.bounds
     return result
@@ -201,6 +208,8 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     if place.pointer is None:
         walker.tally.unknown.add(name)
         return Value(place.axes, kind, level=walker.level)
+    if any("evict" in ast.unparse(k) for k in node.keywords if k.arg == "eviction_policy"):
+        walker.tally.policy = True
     key = (
         "load",
         place.pointer,
@@ -209,21 +218,22 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
         mask.key,
     )
     access = note_access(walker, place, mask, name, None if name != "load" or place.terms is None else key)
-    if stored is not None:
+    if stored is not None and not (stored.raw is not None and kind == stored.raw.kind):
         if kind == "half" and stored.kind == "float" and stored.const is None:
             walker.apply("narrow", [stored], tag="store")
         elif kind in ("int", "bool") and stored.kind in ("float", "bool"):
-            walker.apply("logic", [stored], tag="store")
-        if not name.startswith("atomic_"):
-            return Value()
+            walker.apply("unpack" if stored.kind == "bool" else "int_float", [stored], tag="store")
+    if stored is not None and not name.startswith("atomic_"):
+        return Value()
     hold = {a: n for a in place.axes if (n := access.hold(a, 1 << 20)) > 1}
-    # What is one value for the whole tile is loaded once; loads of one address by some neighbouring elements are not
-    # merged, so neither is what is made of their values.
-    whole = {a: n for a, n in hold.items() if n >= walker.tally.tile.get(a, 1)}
-    result = Value(place.axes, kind, hold=whole, level=walker.level, key=(key, walker.level))
+    result = Value(place.axes, kind, hold=dict(access.merged), level=walker.level, key=(key, walker.level))
+    if name == "load" and access.size == 1 and kind != "eight" and place.axes:
+        walker.apply("unpack", [result])
     if kind in INTEGER and name == "load":
         walker.fresh += 1
-        result.terms = {Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, hold, True): 1}
+        result.terms = {
+            Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, hold, access.merged, indirect=True): 1
+        }
     return result
 
 
@@ -241,6 +251,7 @@ def note_access(walker: Walker, place: Value, mask: Value, name: str, key: objec
         bounds=mask.bounds,
         known=place.terms is not None,
         iterations=math.prod(e for e in extents if e) if all(extents) else None,
+        merged=held(place.terms or {}, place.axes),
     )
     if key is None or (key, walker.level) not in walker.seen:
         walker.tally.accesses.append(access)
@@ -290,8 +301,18 @@ def where(walker: Walker, arguments: list[Value]) -> Value:
     test, first, second = arguments
     if test.const is True:
         return first
-    result = walker.apply("where", arguments)
     picked = first if first.const is None else second
+    if any(v.raw is not None for v in (first, second)) and all(
+        v.raw is not None or v.const is not None for v in (first, second)
+    ):
+        halves = [v.raw or v for v in (first, second)]  # chosen before they are converted
+        chosen = of_kind(walker.apply("where", [test, *halves]), "half")
+        wide = Value(
+            chosen.axes, "float", hold=chosen.hold, level=chosen.level, key=walker.number(("widen", chosen.key))
+        )
+        wide.raw = chosen
+        return wide
+    result = walker.apply("where", arguments)
     if picked.kind in INTEGER:
         if not result.axes and first.affine:
             return first
@@ -299,8 +320,6 @@ def where(walker: Walker, arguments: list[Value]) -> Value:
         if atoms:  # the usual guard of a loaded index: where(i < 0, i + n, i)
             result.kind, result.terms = picked.kind, {next(iter(atoms)): 1}
             return result
-        from ridgeline.roofline.expressions import opaque
-
         return opaque(walker, (first, second), result)
     return of_kind(result, picked.kind)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.roofline.symbolic import INTEGER, Atom, Bound, Kind, Value, add, count_of, form
@@ -94,6 +94,8 @@ def unary(walker: Walker, node: ast.UnaryOp) -> Value:
             hold=value.hold,
             level=value.level,
             product=value.product,
+            negated=not value.negated,
+            raw=value.raw,
             key=walker.number(("-", value.key)),
         )
     if isinstance(node.op, ast.Not) and isinstance(value.const, (bool, int)):
@@ -114,12 +116,13 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
         whole = bounds[0].low <= 0 and bounds[0].high >= count_of(left.terms)
         if whole and (exact(walker, left) or not masks(left)):
             return Value(left.axes, "bool", const=True)  # the mask never cuts: the compiler drops it
-    integer = left.kind in INTEGER and right.kind in INTEGER
-    name = "index_compare" if integer and left.affine else "compare"
+    # A bound of an index holds for a whole vector; an index is compared with loaded data element by element, in 64 bits
+    # with a sum of its own.
+    name = "index_compare" if bounds else "compare"
+    wide = "long" in (left.kind, right.kind)
+    cost = (4.0 if left.affine and right.affine and not bounds else 2.0) if wide else 1.0
     axes = left.axes | right.axes
-    result = walker.apply(
-        name, [left, right], (2.0 if "long" in (left.kind, right.kind) else 1.0) if axes else 0.0, tag=test
-    )
+    result = walker.apply(name, [left, right], cost if axes else 0.0, tag=test)
     result.kind, result.bounds = "bool", bounds
     return result
 
@@ -179,21 +182,21 @@ def index_arithmetic(walker: Walker, op: ast.operator, left: Value, right: Value
     wide = 2.0 if loaded(left) or loaded(right) else 1.0
     axes = left.axes | right.axes
     some = 1.0 if axes else 0.0
+    mark = len(walker.tally.operations)
     if isinstance(op, (ast.Add, ast.Sub)):
         terms, offset = add(left, right, 1 if isinstance(op, ast.Add) else -1)
-        constant = left.const is not None or right.const is not None
-        result = walker.apply("index_add", [left, right], (0.3 if constant else 1.0) * some * wide, tag=type(op))
+        result = walker.apply("index_add", [left, right], some * wide, tag=type(op))
         if terms is not None:
-            return affine(result, terms, offset)
+            return noted(walker, mark, affine(result, terms, offset))
     elif isinstance(op, ast.Mult):
         factor, other = (left, right) if isinstance(left.const, int) else (right, left)
         known = form(other)
-        result = walker.apply(
-            "index_multiply", [left, right], (0.5 if isinstance(factor.const, int) else 1.0) * some * wide
-        )
+        result = walker.apply("index_multiply", [left, right], some * wide)
         if isinstance(factor.const, int) and known is not None:
             by = int(factor.const)
-            return affine(result, {a: c * by for a, c in known[0].items()} if by else {}, known[1] * by)
+            return noted(
+                walker, mark, affine(result, {a: c * by for a, c in known[0].items()} if by else {}, known[1] * by)
+            )
         scalar, other = (left, right) if left.terms == {} and not left.axes else (right, left)
         if scalar.terms == {} and scalar.const is None and other.terms:
             walker.fresh += 1
@@ -217,17 +220,31 @@ def affine(result: Value, terms: dict[Atom, int], offset: int) -> Value:
     return result
 
 
+def noted(walker: Walker, mark: int, result: Value) -> Value:
+    """Tells the operations noted since ``mark`` what is known of their result."""
+    linear = not any(a.periods or a.indirect or a.name.startswith("?") for a in result.terms or {})
+    for operation in walker.tally.operations[mark:]:
+        operation.hold, operation.linear = result.hold, linear
+    return result
+
+
 def held(terms: dict[Atom, int], axes: frozenset[str]) -> dict[str, int]:
-    """Neighbouring elements along each axis for which the form does not change."""
-    hold = {}
-    for axis in axes:
-        if any(a.steps.get(axis, 0) or (axis in a.axes and axis not in a.steps) for a in terms):
-            continue
-        periods = [a.periods.get(axis, 0) for a in terms if axis in a.axes]
-        length = math.gcd(*periods) if periods else 0
-        if length & -length > 1:
-            hold[axis] = length & -length
-    return hold
+    """Neighbouring elements along each axis for which the compiler sees that the form does not change."""
+    return {axis: n for axis in axes if (n := steadiness(terms, axis)) > 1}
+
+
+def steadiness(terms: Iterable[Atom], axis: str) -> int:
+    """A power of two; 0 where nothing varies along the axis."""
+    length = math.gcd(*(a.steady.get(axis, 1) for a in terms if axis in a.axes))
+    return length & -length
+
+
+def followed(terms: Mapping[Atom, int], axis: str, tile: int) -> int:
+    """Neighbours along the axis that the compiler sees to follow each other."""
+    moving = [a for a in terms if axis in a.axes and a.steady.get(axis, 1) < tile]
+    if len(moving) == 1 and terms[moving[0]] == 1 and not moving[0].name.startswith("?"):
+        return min(tile, moving[0].sight.get(axis, tile))
+    return 1
 
 
 def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float) -> Value:
@@ -241,10 +258,14 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
     text = "+".join(f"{c}*{a.name}" for a, c in sorted(terms.items(), key=lambda t: t[0].name)) + f"+{offset}"
     name = f"({text}){'%' if modulo else '//'}{divisor}"
     negative = modulo and (known[1] != 0 or any(c < 0 for c in terms.values()))  # the sign has to be looked after
-    cost = wide * wide * (3.0 if negative and power else 1.0) if not power or negative else wide
-    result = walker.apply(
-        "index_shift" if power else "index_divide", [left], cost if axes else 0.0, name, (modulo, divisor)
-    )
+    cost = (wide * wide * (3.0 if negative and power else 1.0) if not power or negative else wide) if axes else 0.0
+    mark = len(walker.tally.operations)
+    if power:
+        result = walker.apply("index_mask" if modulo else "index_shift", [left], cost, name, (modulo, divisor))
+    else:  # the remainder is made from the quotient
+        result = walker.apply("index_divide", [left], cost, name, divisor)
+        if modulo:
+            result = walker.apply("index_multiply", [left, result], cost, name, divisor)
     reach = offset + sum(c * (a.count - 1) for a, c in terms.items() if c > 0)
     whole = count_of(terms)
     count = min(divisor, whole) if modulo else min(max(1, reach // divisor + 1), whole)
@@ -259,8 +280,18 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
     shift = offset % divisor if modulo else 0
     if not modulo and offset % divisor:  # x // c breaks where x + offset is a multiple of c
         periods = {x: math.gcd(p, offset) for x, p in periods.items()}
-    atom = Atom(name, count, axes, steps, periods, any(a.indirect for a in terms), shift)
-    return affine(result, {atom: 1}, 0)
+    # As Triton's AxisInfo.cpp sees it: only where the operand is contiguous over the whole tile does a quotient stay the
+    # same, or a remainder grow, for as many neighbours as the divisor has in common with where tiles begin.
+    common = math.gcd(divisor, offset)
+    common &= -common
+    steady = {x: n for x in axes if (n := steadiness(terms, x)) > 1}
+    sight = dict.fromkeys(axes, 1)
+    for axis in axes:
+        tile = walker.tally.tile.get(axis, 1)
+        if followed(terms, axis, tile) >= tile:
+            (sight if modulo else steady)[axis] = min(tile, common)
+    atom = Atom(name, count, axes, steps, periods, steady, sight, any(a.indirect for a in terms), shift)
+    return noted(walker, mark, affine(result, {atom: 1}, 0))
 
 
 def opaque(walker: Walker, values: Sequence[Value], result: Value) -> Value:
@@ -280,7 +311,8 @@ def opaque(walker: Walker, values: Sequence[Value], result: Value) -> Value:
         result.axes,
         {},
         dict(result.hold),
-        indirect,
+        dict(result.hold),
+        indirect=indirect,
     )
     result.kind, result.terms, result.offset = "long" if any(v.kind == "long" for v in values) else "int", {atom: 1}, 0
     return result

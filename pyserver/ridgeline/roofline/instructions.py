@@ -1,9 +1,9 @@
 """Machine instructions that one warp of a Triton kernel issues, by the unit that executes them.
 
-An operation of the source stands for so many instructions an element: ``COST``. The numbers are what NVIDIA's compiler
-emits (sm_90, Triton 3.6), read off disassembled kernels; they are rounded to what the expansion consists of, not tuned to
-counters. How many elements a thread holds follows from the tile, the number of warps and Triton's blocked layout, which
-gives each thread the widest vector (16 bytes) along the axis that most accesses run along.
+An operation of the source stands for so many instructions an element: ``COST``. The numbers are no fit: each is the
+difference between two kernels that Triton 3.6 compiles for sm_90, with the operation and without, divided by the elements
+of a thread (``tests/golden/roofline_costs.py`` compiles them and prints the table; it needs no GPU). How many elements a
+thread holds follows from Triton's layouts (:mod:`ridgeline.roofline.layout`).
 """
 
 from __future__ import annotations
@@ -12,41 +12,48 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ridgeline.roofline.symbolic import Access
+from ridgeline.roofline.layout import WARP, Layout
 from ridgeline.roofline.walk import Operation, Tally
-
-VECTOR_BYTES = 16
-WARP = 32
-CACHE_LINE = 128
 
 COST: dict[str, float] = {
     "float": 1.0,  # a product that feeds a sum is one instruction with it
     "compare": 1.0,
     "index_compare": 1.0,
     "where": 1.0,
-    "logic": 0.7,
-    "nan_max": 2.9,  # FSETP, FSEL, FMNMX: a maximum that keeps NaN
-    "divide_constant": 1.5,
-    "divide": 8.2,  # reciprocal, two Newton steps, a check for the slow path
+    "logic": 1.0,
+    "nan_max": 3.0,  # FSETP, FSETP, FSEL: a maximum that keeps NaN
+    "divide_constant": 1.0,  # by its reciprocal
+    "divide": 7.0,  # div.full: scaling for large divisors, reciprocal
     "reciprocal": 4.0,
-    "divide_by_row": 5.0,
-    "exp": 8.7,  # libdevice: range reduction, MUFU.EX2, scaling
-    "exp2": 2.0,
-    "erf": 27.0,  # two polynomials and a select
-    "sigmoid": 11.8,  # exponential and division
-    "log": 12.0,
-    "log1p": 20.0,
-    "rsqrt": 5.2,
-    "sqrt": 7.0,
-    "tanh": 20.0,
-    "sin": 40.0,  # reduction by three-part pi/2, two polynomials, a rarely taken exact reduction
-    "pow": 55.0,
+    "divide_by_row": 3.3,
+    "exp": 9.2,  # libdevice: range reduction, MUFU.EX2, scaling
+    "exp_fast": 5.0,  # tl.exp: a product, a guard for small results, MUFU.EX2
+    "exp2": 1.0,
+    "expm1": 25.4,
+    "erf": 28.4,  # two polynomials and a select
+    "erfinv": 40.5,
+    "sigmoid": 12.1,  # exponential and division
+    "log": 25.5,
+    "log1p": 29.6,
+    "rsqrt": 1.0,
+    "sqrt": 1.0,
+    "sqrt_rn": 15.0,
+    "tanh": 22.4,
+    "sinh": 33.4,
+    "sin": 40.0,  # reduction by three-part pi/2, two polynomials; without the rarely taken exact reduction
+    "asin": 17.2,
+    "atan2": 62.9,
+    "fmod": 24.0,
+    "pow": 55.0,  # without the special cases, which are jumped over
+    "lgamma": 211.0,
+    "round": 1.0,
     "integer": 1.0,
     "integer64": 2.0,
-    "integer_divide": 20.0,
-    "widen": 1.2,  # bf16 to fp32 is a shift
+    "integer_divide": 26.0,
+    "widen": 1.0,
     "narrow": 0.5,  # two values a conversion
     "convert8": 1.0,
+    "unpack": 2.0,  # a byte that is a flag: out of its word, compared with 0
     "int_float": 1.0,
     "convert64": 1.0,
     "double": 1.0,
@@ -54,55 +61,78 @@ COST: dict[str, float] = {
     "double_sqrt": 45.0,
     "double_pow": 140.0,
     "double_function": 60.0,
-    "philox": 60.0,  # ten rounds of two wide products
-    "index_add": 0.7,
-    "index_multiply": 0.7,
-    "index_shift": 0.9,
-    "index_divide": 4.0,  # multiply by a reciprocal, shift, correct
+    "philox": 49.0,  # ten rounds of two wide products
+    "index_add": 1.0,
+    "index_multiply": 1.0,
+    "index_shift": 1.5,  # a signed shift
+    "index_mask": 3.4,  # the remainder of a power of two, with its sign
+    "index_divide": 3.6,  # wide product with a reciprocal, shift, correction of the sign
     "welford_step": 13.0,  # with its division
-    "welford_combine": 14.0,
-    "online_softmax_step": 24.0,  # two exponentials, NaN-keeping maximum, selects
-    "index_step": 8.0,  # larger value, or the same at a smaller index; 64-bit indices
-    "sort_step": 6.0,
+    "welford_counted": 6.0,  # in a loop that is unrolled, where the count is a constant
+    "welford_combine": 18.5,
+    "online_softmax_step": 20.0,  # two exponentials, NaN-keeping maximum, selects
+    "index_step": 9.5,  # larger value, or the same at a smaller index
+    "sort_step": 9.5,  # two shuffles, comparison, selects, moves
     "unknown": 4.0,
     "loop": 3.0,
-    "load": 2.9,  # the access and its 64-bit address
-    "store": 1.8,
+    "load": 1.0,
+    "store": 1.0,
+    "address": 2.0,  # base and offset added in 64 bits
     "atomic": 2.0,
-    "program": 12.0,
-    "conversion": 1.5,  # an element through shared memory: a quarter of a store, a load, a barrier
-    "transpose": 1.7,
+    "program": 8.0,  # indices of thread and block, the end
+    "policy": 5.0,
+    "shuffled": 3.0,  # a word that changes lanes: a shuffle, two selects
+    "exchanged": 1.0,  # a word through shared memory, in vectors; its addresses and the barrier are "exchange"
+    "exchange": 14.0,
+    "turned": 2.0,  # an element that another axis is fast for: out of its word, stored alone; addresses are "turn"
+    "turn": 30.0,
+    "across": 20.0,  # of a reduction across warps: addresses, predicates, barriers
 }
-OVERHEAD = 1.05
-"""Moves, predicates and jumps that the compiler adds everywhere."""
+OVERHEAD = 1.04
+"""Moves, predicates and jumps beside what the source asks for: the median over some 500 kernels of nine programs and more
+(``tests/golden/roofline_costs.py``)."""
+UNROLLED = 8
+"""Trips of a loop that the compiler unrolls whole."""
 ALU: dict[str, float] = {
-    "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "index_shift": 1, "integer": 0.8,
-    "integer64": 0.8, "integer_divide": 0.6, "index_add": 0.6, "index_divide": 0.6, "widen": 0.7, "reduce_max": 0.9, "reduce_index": 0.85,
-    "index_step": 0.8, "online_softmax_step": 0.4, "philox": 0.47, "sort_step": 0.8, "welford_step": 0.35, "program": 0.4, "erf": 0.3,
-    "sin": 0.3, "loop": 0.6, "load": 0.5, "store": 0.4,
+    "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66,
+    "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0,
+    "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "philox": 0.39,
+    "sort_step": 0.8, "welford_step": 0.2, "welford_combine": 0.38, "program": 0.4, "erf": 0.13, "exp": 0.11, "exp_fast": 0.2, "sigmoid": 0.25,
+    "log": 0.38, "log1p": 0.32, "tanh": 0.2, "divide": 0.29, "divide_by_row": 0.08, "sin": 0.37, "pow": 0.4, "atan2": 0.33, "fmod": 0.38,
+    "expm1": 0.36, "asin": 0.29, "sinh": 0.26, "loop": 0.6, "address": 0.5, "shuffled": 0.67, "exchange": 0.6, "turned": 0.5, "turn": 0.6, "across": 0.6, "int_float": 0.5,
 }  # fmt: skip
 """Share of an operation's instructions that the integer and comparison unit executes, at half the schedulers' rate."""
-ALU_ELSE = 0.2
-HEAVY: dict[str, float] = {"philox": 0.75, "index_divide": 0.25, "integer_divide": 0.4}
-"""Share that needs the half of the multiply unit that does wide integer products, counting those double."""
-SPECIAL: dict[str, float] = {
-    "exp": 1, "exp2": 1, "erf": 1, "divide": 1, "reciprocal": 1, "log": 1, "log1p": 1, "rsqrt": 1, "sqrt": 1, "sigmoid": 2, "tanh": 2,
-    "sin": 0.1, "pow": 2, "welford_step": 1, "online_softmax_step": 2, "convert64": 1, "double_divide": 1, "double_sqrt": 1, "double_pow": 1,
-}  # fmt: skip
-"""Instructions of the special-function unit an element (MUFU; conversions to and from double run there too)."""
-DOUBLE: dict[str, float] = {"double": 1, "double_divide": 8, "double_sqrt": 10, "double_pow": 60, "double_function": 30}
-REDUCE: dict[str, tuple[float, float, float]] = {
-    # an element, a shuffle step, a step across warps
-    "reduce_sum": (1.2, 1.8, 1.8),
-    "reduce_product": (0.2, 1.8, 1.8),
-    "reduce_max": (1.7, 2.5, 2.5),
-    "reduce_index": (10.0, 12.0, 12.0),
-    "reduce_welford": (11.0, 15.0, 15.0),
-    "reduce_softmax": (12.0, 12.0, 12.0),
-    "scan": (3.0, 3.0, 3.0),
+HEAVY: dict[str, float] = {
+    "philox": 0.91,
+    "index_divide": 0.55,
+    "integer_divide": 0.28,
+    "address": 0.5,
+    "index_multiply": 1.0,
 }
+"""Share that needs the half of the multiply unit that does integer products, counting wide ones double."""
+SPECIAL: dict[str, float] = {
+    "exp": 1, "exp_fast": 1, "exp2": 1, "expm1": 2, "erf": 1, "erfinv": 3, "divide": 1, "reciprocal": 1, "log": 0, "log1p": 0, "rsqrt": 1,
+    "sqrt": 1, "sqrt_rn": 1, "sigmoid": 2, "tanh": 2, "sinh": 3, "sin": 1, "asin": 1, "atan2": 2, "fmod": 4, "pow": 3, "lgamma": 5, "round": 1,
+    "welford_step": 1, "welford_combine": 1, "online_softmax_step": 2, "convert64": 1, "integer_divide": 5, "int_float": 0.5,
+    "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "reduce_welford": 1, "reduce_softmax": 1,
+}  # fmt: skip
+"""Instructions of the special-function unit an element (MUFU; rounding, and conversions between whole numbers and floats, to
+and from double run there too)."""
+DOUBLE: dict[str, float] = {"double": 1, "double_divide": 8, "double_sqrt": 10, "double_pow": 60, "double_function": 30}
+REDUCE: dict[str, tuple[float, int]] = {
+    # instructions to combine two partial results, words of one (each is shuffled)
+    "reduce_sum": (1.0, 1),
+    "reduce_product": (1.0, 1),
+    "reduce_max": (3.0, 1),
+    "reduce_index": (9.5, 2),
+    "reduce_welford": (18.5, 3),
+    "reduce_softmax": (4.5, 2),
+    "scan": (1.0, 1),
+}
+ELEMENT: dict[str, float] = {"reduce_softmax": 8.0}
+"""What such a reduction does with every element before it combines them: here the exponential."""
 FLOPS: dict[str, float] = {
-    "float": 1, "double": 1, "divide": 1, "divide_by_row": 1, "divide_constant": 1, "exp": 1, "exp2": 1, "erf": 1, "log": 1, "log1p": 1,
+    "float": 1, "double": 1, "divide": 1, "divide_by_row": 1, "divide_constant": 1, "exp": 1, "exp_fast": 1, "exp2": 1, "expm1": 1, "erfinv": 1, "sqrt_rn": 1, "sinh": 1, "asin": 1, "atan2": 1, "fmod": 1, "lgamma": 1, "erf": 1, "log": 1, "log1p": 1,
     "rsqrt": 1, "sqrt": 1, "tanh": 1, "sin": 1, "pow": 1, "sigmoid": 3, "welford_step": 6, "welford_combine": 8, "online_softmax_step": 5,
     "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "double_function": 1, "reduce_sum": 1, "reduce_product": 1, "reduce_max": 0,
     "reduce_welford": 8, "reduce_softmax": 4, "scan": 1,
@@ -129,117 +159,9 @@ class Warp:
     def add(self, name: str, issued: float) -> None:
         issued *= OVERHEAD
         self.issued += issued
-        self.alu += issued * ALU.get(name, ALU_ELSE)
+        self.alu += issued * ALU.get(name, 0.0)
         self.heavy += issued * HEAVY.get(name, 0.0)
         self.by_operation[name] += issued
-
-
-class Layout:
-    """How a tile is spread over threads: elements a thread holds of a value that varies over given axes."""
-
-    def __init__(self, tally: Tally, threads: int) -> None:
-        self.threads = max(1, threads)
-        self.tile = tally.tile
-        self.extent = tally.extent
-        spans = [a.axes for a in tally.accesses] + [o.axes for o in tally.operations]
-        self.axes = max(spans, key=self.size, default=frozenset())
-        self.total = self.size(self.axes)
-        self.per_thread = max(1.0, self.total / self.threads)
-        weight: dict[str, int] = defaultdict(int)
-        for access in tally.accesses:
-            for axis in access.axes:
-                if access.run(axis, self.whole(axis)) > 1:
-                    weight[axis] += access.size * len(access.axes)
-        self.fast = max(weight, key=lambda a: weight[a]) if weight else max(self.axes, default="")
-        """The axis along which most accesses are contiguous."""
-        self.vector = 1.0
-        for access in tally.accesses:
-            if self.fast in access.axes and access.run(self.fast, self.whole(self.fast)) > 1:
-                align = access.alignment(self.fast, self.whole(self.fast))
-                width = min(8, VECTOR_BYTES // access.size or 1, align, self.per_thread, self.tile.get(self.fast, 1))
-                self.vector = max(self.vector, width)
-
-    def size(self, axes: frozenset[str]) -> int:
-        return math.prod(self.tile.get(a, 1) for a in axes)
-
-    def whole(self, axis: str) -> int:
-        return self.extent.get(axis) or self.tile.get(axis, 1)
-
-    def elements(self, axes: frozenset[str]) -> float:
-        """Elements a thread holds of a value over ``axes``; values of lower rank are repeated in several threads."""
-        if not axes:
-            return 1.0
-        if self.size(axes) >= self.total:
-            return self.per_thread
-        fast = self.tile.get(self.fast, 1)
-        vector = min(self.per_thread, fast, 8)
-        rest = max(1.0, self.per_thread / vector)
-        share = 1.0
-        if self.fast in axes:
-            share = vector
-            if len(axes) > 1:
-                share *= rest
-            elif fast / self.threads > vector:
-                share = max(share, min(self.per_thread, fast / self.threads))
-        else:
-            share = rest
-        return max(1.0, min(share, self.per_thread))
-
-    def repeats(self, operation: Operation) -> float:
-        """Neighbouring elements of a thread for which the operation is done once."""
-        hold = operation.hold.get(self.fast, 1)
-        return min(float(hold), self.vector, self.elements(operation.axes)) if hold > 1 else 1.0
-
-    def sharing(self, operation: Operation, tally: Tally) -> float:
-        """Elements that one evaluation of an index serves: as many as the accesses that use it move at once."""
-        users = [a for a in tally.accesses if self.fast in a.axes]
-        if operation.atom is not None:
-            users = [a for a in users if any(operation.atom in atom.name for atom in a.terms)]
-        if not users:
-            return 1.0 if operation.atom is not None else self.vector
-        if operation.atom is not None:
-            return min(self.width(a) for a in users)
-        return len(users) / sum(1.0 / self.width(a) for a in users)
-
-    def width(self, access: Access) -> float:
-        """Elements that one instruction of a thread moves."""
-        if self.threads > self.total:
-            return 1.0
-        axis = max(access.axes, key=lambda a: (access.run(a, self.whole(a)), a), default="")
-        along = (
-            min(self.per_thread, self.tile.get(axis, 1))
-            if axis == self.fast
-            else self.elements(frozenset((axis,) if axis else ()))
-        )
-        limit = VECTOR_BYTES // access.size or 1
-        align = access.alignment(axis, self.whole(axis)) if axis else 1
-        return max(1.0, min(limit, align, along, self.elements(access.axes)))
-
-    def lines(self, access: Access) -> float:
-        """Cache lines that one access of a warp touches; one where that depends on data. An access that is contiguous along
-        some axis has its lanes there (it gets a layout of its own); lanes of the others lie a thread's vector apart."""
-        axis = max(access.axes, key=lambda a: (access.run(a, self.whole(a)), a), default="")
-        if not axis or not access.known:
-            return 1.0
-        run = min(access.run(axis, self.whole(axis)), self.tile.get(axis, 1))
-        if run > 1:
-            elements = min(WARP * self.width(access), float(self.size(access.axes)), self.places(access))
-            row = min(elements, float(run))
-            return max(1.0, elements / row * max(1.0, row * access.size / CACHE_LINE) / access.overlap())
-        stride = access.stride(self.fast) if self.fast in access.axes else 0
-        lanes = min(float(WARP), self.tile.get(self.fast, 1) / self.vector, self.places(access))
-        return max(
-            1.0, min(lanes / access.overlap(), lanes * self.vector * abs(stride or 0) * access.size / CACHE_LINE)
-        )
-
-    def places(self, access: Access) -> float:
-        """Different elements that an access touches in one tile, at most."""
-        total = 1.0
-        for atom, coefficient in access.terms.items():
-            side = math.prod(self.tile.get(a, 1) for a in atom.axes)
-            if coefficient and side > 1:
-                total *= min(max(1, atom.count), side)
-        return total
 
 
 def warp_instructions(tally: Tally, num_warps: int) -> Warp:
@@ -248,85 +170,121 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     warp = Warp()
     for operation in tally.operations:
         if operation.name in REDUCE or operation.name.removesuffix("64") in REDUCE:
-            reduce(warp, operation, layout, num_warps)
+            reduce(warp, operation, layout)
             continue
-        count = layout.elements(operation.axes) * operation.count / layout.repeats(operation)
-        if operation.name.startswith("index") and operation.name != "index_step" and layout.fast in operation.axes:
-            count = max(operation.count, count / layout.sharing(operation, tally))
-        count *= operation.trips
-        cost = COST[operation.name]
-        warp.add(operation.name, count * cost)
-        warp.special += count * SPECIAL.get(operation.name, 0.0)
+        count = operation.trips * operation.count * evaluations(operation, layout, tally)
+        name = operation.name
+        if name == "welford_step" and operation.trips <= UNROLLED:
+            name = "welford_counted"
+        warp.add(name, count * COST[name])
+        warp.special += count * SPECIAL.get(name, 0.0)
         warp.double += count * DOUBLE.get(operation.name, 0.0)
         warp.flops += layout.size(operation.axes) * operation.trips * operation.count * FLOPS.get(operation.name, 0.0)
-    moved = 0.0
     for access in tally.accesses:
-        side = layout.tile.get(layout.fast, 1)
-        held = layout.vector if side > 1 and access.hold(layout.fast, side) >= side else 1.0
-        count = layout.elements(access.axes) / max(1.0, min(held, layout.elements(access.axes)), layout.width(access))
-        count *= access.trips
-        warp.load_store += count
-        warp.lines += count * layout.lines(access)
-        warp.add("store" if access.store else "load", count * COST["store" if access.store else "load"])
+        count = layout.instructions(access)
+        warp.load_store += count * access.trips
+        warp.lines += count * layout.lines(access) * access.trips
+        warp.add("store" if access.store else "load", count * access.trips)
+        places = 1.0 if access.linear else count
+        warp.add("address", places * access.trips * COST["address"])
         if access.atomic:
-            warp.add("atomic", layout.elements(access.axes) * access.trips * COST["atomic"])
-        moved += count
-    warp.add("program", COST["program"])
-    through_shared(warp, tally, layout)
+            warp.add("atomic", count * access.trips * COST["atomic"])
+    warp.add("program", COST["program"] + (COST["policy"] if tally.policy else 0.0))
+    convert(warp, tally, layout)
     for dot in tally.dots:
         warp.flops += dot.flops * dot.trips
     return warp
 
 
-def reduce(warp: Warp, operation: Operation, layout: Layout, num_warps: int) -> None:
-    """A tree: serially within a thread, by shuffles within a warp, through shared memory across warps."""
+def evaluations(operation: Operation, layout: Layout, tally: Tally) -> float:
+    """How often a thread does an operation. Equal neighbours are computed once. Of an index only what an access needs is
+    computed: that of the first element of a vector, and of a sum of plain indices only the first of all, for the others lie
+    at constant distances from it."""
+    count = layout.elements(operation.axes) / layout.repeats(operation)
+    if not operation.name.startswith("index_") or operation.name == "index_step":
+        return count
+    if operation.linear:
+        return 1.0
+    users = [
+        a for a in tally.accesses if operation.atom is None or any(operation.atom in atom.name for atom in a.terms)
+    ]
+    if not users:
+        return count
+    return max(1.0, min(count, max(layout.instructions(a) for a in users)))
+
+
+def reduce(warp: Warp, operation: Operation, layout: Layout) -> None:
+    """A tree: serially within a thread, by shuffles within a warp, through shared memory across warps (Triton's
+    ReduceOpToLLVM.cpp: a word a row and warp is stored, read back spread over all threads, reduced by shuffles, stored, read)."""
     name = operation.name.removesuffix("64")
-    element, shuffle, across = REDUCE[name]
-    along = {a for a in operation.axes if a.startswith("r")} or set(operation.axes)
-    reduced = math.prod(layout.tile.get(a, 1) for a in along)
-    total = layout.size(operation.axes)
-    rows = max(1.0, total / reduced)
-    threads_a_row = max(1.0, min(reduced, layout.threads / rows))
-    if layout.fast not in along:  # the reduced axis lies across threads that run along the other one
-        side = max(
-            1.0,
-            min(
-                layout.threads,
-                layout.tile.get(layout.fast, 1) / min(layout.per_thread, 8, layout.tile.get(layout.fast, 1)),
-            ),
-        )
-        threads_a_row = max(1.0, layout.threads / side)
-    held = layout.elements(operation.axes)
-    rows_a_thread = max(1.0, held / max(1.0, reduced / threads_a_row))
-    steps = math.log2(max(1.0, min(WARP, threads_a_row)))
-    issued = max(0.0, held - rows_a_thread) * element + rows_a_thread * steps * shuffle
-    shuffles = rows_a_thread * steps
-    if threads_a_row > WARP or (layout.fast not in along and num_warps > 1):
-        issued += (1 + rows_a_thread * math.log2(max(2, min(WARP, num_warps)))) * across
+    combine, words = REDUCE[name]
+    along = layout.shape_of(frozenset(a for a in operation.axes if a.startswith("r")) or operation.axes)
+    main = layout.main
+    held = main.elements(along)
+    rows = main.elements(layout.shape_of(operation.axes) - along)
+    parts_of = {
+        a: -(-layout.tile.get(a, 1) // main.held.get(a, 1)) for a in along
+    }  # threads that hold different elements
+    lanes = math.prod(min(main.lanes.get(a, 1), n) for a, n in parts_of.items())
+    warps = math.prod(min(main.warps.get(a, 1), -(-n // main.lanes.get(a, 1))) for a, n in parts_of.items())
+    sides = layout.size(layout.shape_of(operation.axes) - along)
+    steps = rows * math.log2(max(1, lanes))
+    if name == "scan":  # of each vector, across the lanes for the last of each, which is added to the next ones
+        groups = held / main.vector if layout.fast in along else held
+        steps = rows * groups * (1 + math.log2(max(1, lanes)))
+        held *= 2
+    combined = rows * (held - 1) + steps
+    if name == "reduce_product":  # the products are fused into the sums within a thread
+        combined = steps
+    shuffles = steps * words
+    moved = 0.0
+    if warps > 1:
+        parts = max(1.0, sides * warps / layout.threads)
+        combined += parts * math.log2(warps)
+        shuffles += parts * math.log2(warps) * words
+        moved = 2 * (rows + parts) * words
+        warp.add("across", COST["across"] * operation.trips)
+    issued = combined * combine + rows * held * ELEMENT.get(name, 0.0) + shuffles + moved
     if operation.name.endswith("64"):
-        warp.double += issued * operation.trips * 0.5
+        warp.double += combined * operation.trips
+    warp.special += SPECIAL.get(name, 0.0) * (rows * held if name in ELEMENT else combined) * operation.trips
     warp.add(name, issued * operation.trips)
-    warp.load_store += shuffles * operation.trips
-    warp.flops += total * operation.trips * FLOPS.get(name, 0.0)
+    warp.load_store += (shuffles + moved) * operation.trips
+    warp.flops += layout.size(operation.axes) * operation.trips * FLOPS.get(name, 0.0)
 
 
-def through_shared(warp: Warp, tally: Tally, layout: Layout) -> None:
-    """Layout conversions: a store that cannot be as wide as the loads, or that runs along another axis, goes through
-    shared memory."""
-    if any(a.startswith("r") for a in layout.axes):
+def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
+    """Values whose access has another layout than the tile change lanes: by shuffles where every warp keeps its own rows,
+    through shared memory otherwise. A small operand (weights of a row) makes the tile change into its layout and back."""
+    full = [a for a in tally.accesses if layout.shape_of(a.axes) == layout.axes and a.axes]
+    words = 0.0
+    exchanges = 0
+    for access in full:
+        own = layout.of(access)
+        if own.order != layout.main.order and own.order:
+            warp.add("turned", layout.per_thread * COST["turned"] * access.trips)
+            warp.add("turn", COST["turn"] * access.trips)
+            warp.load_store += layout.per_thread * access.trips
+        elif own.vector != layout.main.vector:
+            words += layout.per_thread * access.size / 4 * access.trips
+            exchanges += access.trips
+    widths = {
+        layout.of(a).vector
+        for a in tally.accesses
+        if not a.store
+        and layout.fast in layout.shape_of(a.axes) != layout.axes
+        and layout.order(a)[:1] == (layout.fast,)
+    }
+    if widths - {layout.main.vector} and len(layout.axes) > 1:
+        back = max((a.size for a in full if a.store), default=0)
+        words += layout.per_thread * (4 + back) / 4
+        exchanges += 1 + (back > 0)
+    if not words:
         return
-    full = [a for a in tally.accesses if layout.elements(a.axes) >= layout.per_thread and a.axes]
-    loads, stores = [a for a in full if not a.store], [a for a in full if a.store]
-    widest = max((layout.width(a) for a in loads), default=1.0)
-    if layout.per_thread >= 8 and any(layout.width(a) < widest for a in stores):
-        warp.add("conversion", layout.per_thread * COST["conversion"])
-    if len(layout.axes) > 1:
-        ways = {direction(a, layout) for a in stores}
-        for access in loads:
-            way = direction(access, layout)
-            if ways and way not in ways and access.run(way, layout.whole(way)) > 1:
-                warp.add("transpose", layout.per_thread * COST["transpose"])
-
-
-def direction(access: Access, layout: Layout) -> str:
-    return max(access.axes, key=lambda a: (access.run(a, layout.whole(a)), a), default="")
+    if layout.main.warps.get(layout.fast, 1) == 1 and all(layout.of(a).order == layout.main.order for a in full):
+        warp.add("shuffled", words * COST["shuffled"])
+        warp.load_store += words
+    else:
+        warp.add("exchanged", words * COST["exchanged"])
+        warp.add("exchange", exchanges * COST["exchange"])
+        warp.load_store += words / 2

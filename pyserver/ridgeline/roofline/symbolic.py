@@ -35,6 +35,11 @@ class Atom:
     """How it moves for a unit step along a tile axis (0 for ``x // c``: it stays for c steps)."""
     periods: Mapping[str, int] = field(compare=False, default_factory=dict)
     """Axis -> steps after which the movement breaks: c of ``x // c`` and ``x % c``."""
+    steady: Mapping[str, int] = field(compare=False, default_factory=dict)
+    """Axis -> neighbouring elements for which the compiler sees that it is the same (Triton's constancy)."""
+    sight: Mapping[str, int] = field(compare=False, default_factory=dict)
+    """Axis -> neighbouring elements that the compiler sees to follow each other (Triton's contiguity); the whole tile where
+    not given."""
     indirect: bool = field(compare=False, default=False)
     shift: int = field(compare=False, default=0)
     """Offset inside ``(x + shift) % c``: stretches begin at multiples of it."""
@@ -66,6 +71,10 @@ class Value:
     """Axis -> neighbouring elements along it that are equal (1 where not given): what the compiler computes once."""
     level: int = 0
     """Depth of the innermost loop that it varies in: what varies in none is computed before the loops."""
+    raw: Value | None = None
+    """The half-precision value of which this is the conversion: one that is only moved is never converted."""
+    negated: bool = False
+    """A sign that a sum or product absorbs, but no function."""
     product: bool = False
     """The result of a multiplication, which a sum that uses it absorbs."""
     key: Any = field(default_factory=object)
@@ -93,6 +102,13 @@ class Access:
     """False where the address has no affine form."""
     iterations: int | None = None
     """Elements of the whole problem over its axes, where known: no access touches more different ones."""
+    merged: Mapping[str, int] = field(default_factory=dict)
+    """Axis -> neighbouring elements whose address the compiler sees to be the same, so that they are loaded once."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether the address is a sum of plain indices, so that all that a thread needs lie at constant distances."""
+        return self.known and not any(a.periods or a.indirect or a.name.startswith("?") for a in self.terms)
 
     @property
     def indirect(self) -> bool:

@@ -12,35 +12,38 @@ from typing import Any
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.instructions import Layout, Warp, warp_instructions
+from ridgeline.roofline.instructions import Warp, warp_instructions
+from ridgeline.roofline.layout import CACHE_LINE, Layout
 from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
 from ridgeline.roofline.symbolic import Access, union_elements
 from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.walk import Tally, Walker
 
-CACHE_LINE = 128
-"""Bytes; a row shorter than this is fetched with its neighbours."""
 BURST = 64
 """Bytes that memory delivers at least."""
 MOST_WASTE = 16.0
 TABLE_BYTES = 65536
 """A table up to this size stays in the first-level cache beside what streams through: a quarter of an SM's 256 KiB."""
 WORDS = {
-    "exp": "exp (about 8 instructions)",
-    "erf": "erf (about 26 instructions)",
+    "exp": "exp (about 9 instructions)",
+    "erf": "erf (about 28 instructions)",
     "sigmoid": "sigmoid (about 12 instructions)",
-    "tanh": "tanh (about 16 instructions)",
-    "divide": "division (about 8 instructions)",
-    "log": "log (about 12 instructions)",
-    "sin": "sin and cos (about 30 instructions)",
-    "pow": "pow (about 30 instructions)",
-    "philox": "random numbers (about 70 instructions)",
-    "online_softmax_step": "the online softmax step (about 22 instructions)",
-    "welford_step": "Welford's update (about 9 instructions)",
+    "tanh": "tanh (about 22 instructions)",
+    "divide": "division (about 7 instructions)",
+    "log": "log (about 25 instructions)",
+    "log1p": "log1p (about 30 instructions)",
+    "sin": "sin and cos (about 40 instructions, twice that for large arguments)",
+    "pow": "pow (about 55 instructions)",
+    "philox": "random numbers (about 50 instructions)",
+    "online_softmax_step": "the online softmax step (about 20 instructions)",
+    "welford_step": "Welford's update (about 13 instructions)",
+    "welford_counted": "Welford's update (about 6 instructions)",
     "index_divide": "division of indices",
+    "index_mask": "remainders of indices",
+    "address": "addresses of single elements",
     "float": "plain arithmetic",
-    "load": "loads and their addresses",
-    "store": "stores and their addresses",
+    "load": "loads",
+    "store": "stores",
 }
 
 

@@ -17,8 +17,9 @@ TINY_US = 4.0
 TINY_MARGIN = 10.0
 IMPOSSIBLE_PCT = 105.0
 """Of a rate that was reached: the timing, the bytes or the FLOPs must be wrong."""
-UNMODELLED_PCT = 125.0
-"""Of a predicted busy time: the model does not describe the kernel. Between 100 and this it is shown as 100."""
+DOUBTED_PCT, UNMODELLED_PCT = 125.0, 200.0
+"""Of a predicted busy time: the estimate is too high, and borderline for that; the model does not describe the kernel.
+It is shown as at most 100."""
 FEW_BLOCKS_PCT = 40.0
 LOW_OCCUPANCY = 0.4
 TAIL_LOSS = 1.25

@@ -34,6 +34,8 @@ class Operation:
     hold: Mapping[str, int] = field(default_factory=dict)
     atom: str | None = None
     """The atom that an operation on indices makes: it is needed once for each access that uses it."""
+    linear: bool = False
+    """Whether the result is a sum of plain indices."""
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ class Tally:
     """Tile axis -> elements."""
     extent: dict[str, int] = field(default_factory=dict)
     """Tile axis -> elements of the whole problem, where known."""
+    policy: bool = False
+    """Whether any access names a policy of the second-level cache, which is made once."""
     unknown: set[str] = field(default_factory=set)
     """Callees whose cost is not known: instruction counts are a lower bound."""
 
@@ -121,6 +125,10 @@ class Walker:
         self, name: str, operands: Sequence[Value], count: float = 1.0, atom: str | None = None, tag: Any = None
     ) -> Value:
         """The float-valued result of an operation on ``operands``, noted unless the same was computed before."""
+        for operand in operands:
+            if operand.raw is not None:
+                raw, operand.raw = operand.raw, None
+                self.apply("widen", [raw])
         axes = frozenset[str]().union(*(v.axes for v in operands))
         hold = {}
         for axis in axes:
