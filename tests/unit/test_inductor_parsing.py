@@ -234,3 +234,84 @@ def test_an_archive_is_read_in_memory_and_links_are_not_followed(tmp_path: Path)
     assert files.skipped == 1
     assert list(tmp_path.iterdir()) == [archive]
     assert list(files.wrappers()) == ["cabc.py"]
+
+
+CPP_WRAPPER = """\
+
+import torch
+from torch._inductor.codecache import CppWrapperCodeCache
+
+cpp_wrapper_src = (
+r'''
+extern "C"  void  cpp_fused_add_0(float* in_out_ptr0);
+static inline void call_triton_poi_fused_mul_1(const AtenTensorHandle x) {
+    launchKernel(kernels.triton_poi_fused_mul_1, 1, 1, 1);
+}
+void inductor_entry_impl(AtenTensorHandle* input_handles) {
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(2, int_array_0));
+    // Topologically Sorted Source Nodes: [matmul], Original ATen: [aten.mm]
+    // [Provenance debug handles] aoti_torch_cpu_mm_out:1
+    {
+    KernelContextGuard _ctx("aoti_torch_cpu_mm_out", R"(
+  File "/home/me/model.py", line 7, in block
+)");
+    RAIIAtenRecordFunctionHandle record_("aoti_torch_cpu_mm_out", nullptr);
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf0, arg0_1, arg1_1));
+    }
+    // [Provenance debug handles] cpp_fused_add_0:2
+    cpp_fused_add_0((float*)(buf3.data_ptr()));
+    // Topologically Sorted Source Nodes: [h, y], Original ATen: [aten.mul, aten.relu]
+    // [Provenance debug handles] triton_poi_fused_mul_1:3
+    call_triton_poi_fused_mul_1(buf3);
+    // [Provenance debug handles] cpp_fused_lost_4:4
+} // inductor_entry_impl
+''')
+"""
+
+
+def test_the_calls_of_a_cpp_wrapper_are_read_from_its_comments() -> None:
+    assert is_wrapper(CPP_WRAPPER)
+    module = parse_wrapper(CPP_WRAPPER, "/tmp/c.py")
+    rows = CPP_WRAPPER.splitlines()
+    read = [(call.callee, call.kind, call.handle, call.op, rows[call.line - 1].strip()) for call in module.calls]
+    assert read == [
+        (
+            "aoti_torch_cpu_mm_out",
+            "extern",
+            "aoti_torch_cpu_mm_out:1",
+            "aten::mm",
+            "AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf0, arg0_1, arg1_1));",
+        ),
+        ("cpp_fused_add_0", "kernel", "cpp_fused_add_0:2", None, "cpp_fused_add_0((float*)(buf3.data_ptr()));"),
+        ("triton_poi_fused_mul_1", "kernel", "triton_poi_fused_mul_1:3", None, "call_triton_poi_fused_mul_1(buf3);"),
+        (
+            "cpp_fused_lost_4",
+            "kernel",
+            "cpp_fused_lost_4:4",
+            None,
+            "// [Provenance debug handles] cpp_fused_lost_4:4",
+        ),
+    ]
+    assert [call.aten for call in module.calls] == [("aten.mm",), (), ("aten.mul", "aten.relu"), ()]
+    assert (module.cpp, module.kernels) == (True, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("aoti_torch_cuda_addmm_out", "aten::addmm"),
+        (
+            "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu",
+            "aten::_scaled_dot_product_flash_attention_for_cpu",
+        ),
+        ("aoti_torch_empty_strided", None),
+        ("triton_poi_fused_add_0", None),
+    ],
+)
+def test_operators_of_the_c_interface_have_their_dispatcher_names(name: str, op: str | None) -> None:
+    assert op_name(name) == op
+
+
+def test_any_cut_of_a_cpp_wrapper_is_read_without_harm() -> None:
+    for end in range(0, len(CPP_WRAPPER), 7):
+        parse_wrapper(CPP_WRAPPER[:end], "/tmp/c.py")

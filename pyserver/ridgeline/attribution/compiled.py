@@ -16,6 +16,7 @@ from ridgeline.attribution.host import Host, Regions, is_graph_call, outermost_i
 from ridgeline.attribution.model import GeneratedSite, PhaseOf
 from ridgeline.attribution.modules import ModuleEntry, ModuleIndex
 from ridgeline.attribution.resolve import RegionResolver, kernel_file_of
+from ridgeline.inductor.cpp_wrapper import shim_op
 from ridgeline.inductor.module import CallSite, op_name
 from ridgeline.inductor.names import is_generic, take_apart
 from ridgeline.profile import SourceRef
@@ -24,6 +25,10 @@ from ridgeline.trace.work import WorkTable
 
 AMBIGUOUS = "several call sites of the generated module fit this launch"
 STALE = "the recorded line no longer holds its recorded text"
+NOT_ITEMISED = (
+    "generated C++ that calls its kernels itself (cpp_wrapper, an AOTInductor package) shows as one row a call; "
+    "torch._inductor.config.cpp.enable_kernel_profile = True records its kernels by name"
+)
 
 RegionLine = Callable[[int, ModuleEntry | None], tuple[SourceRef, ...]]
 """(region, module) -> the user's call of the region, if it is known."""
@@ -87,6 +92,8 @@ class CompiledCode:
             op = int(self.host.op[row])
             if op >= 0 and is_graph_call(self.trace.strings[int(self.trace.ops.name[op])]):
                 self.builder.symbol[row] = self.builder.symbol_id(text)
+                if region not in self._itemised:
+                    self.builder.note(NOT_ITEMISED)
 
     def _instrumented(
         self, region: int, rows: I64, site_of_op: npt.NDArray[np.int32], names: dict[int, tuple[str, int, str]]
@@ -155,9 +162,12 @@ class CompiledCode:
         for row, item, top in zip(rows.tolist(), of_row, tops.tolist()):
             place = alignment.places[item]
             call = entry.wrapper.calls[place] if place >= 0 else None
-            if self.work.on_cpu and call is not None and call.kind == "kernel" and top == self.host.op[row]:
-                self.builder.symbol[row] = self.builder.symbol_id(call.callee)
-                self._itemised.add(region)
+            if self.work.on_cpu and call is not None and top == self.host.op[row]:
+                if call.kind == "kernel":
+                    self.builder.symbol[row] = self.builder.symbol_id(call.callee)
+                    self._itemised.add(region)
+                elif (op := shim_op(items[item].op or "")) is not None:
+                    self.builder.symbol[row] = self.builder.symbol_id(op)
             self._place(row, region, entry, place, alignment.candidates[item])
 
     def _replay(self, region: int, rows: I64, entry: ModuleEntry) -> None:
@@ -319,8 +329,9 @@ def _fits(item: _Item, call: CallSite, entry: ModuleEntry) -> bool:
             return item.op in names or _without_graph(item.op) in names
         return item.device in names
     if item.op is None:
-        return False
-    called, wanted = item.op.rpartition("::")[2], (op_name(call.callee) or call.callee).rpartition("::")[2]
+        return entry.wrapper.cpp and item.device not in {c.callee for c in entry.wrapper.calls}
+    called = (op_name(item.op) or item.op).rpartition("::")[2]
+    wanted = (op_name(call.callee) or call.callee).rpartition("::")[2]
     return called == _ALIASES.get(wanted, wanted)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ridgeline.inductor.cpp_wrapper import calls_of, is_cpp_wrapper, shim_op
+
 SiteKind = Literal["kernel", "extern", "fallback", "copy"]
 
 MAX_LINES = 2_000_000
@@ -93,6 +95,8 @@ class WrapperModule:
     calls: list[CallSite] = field(default_factory=list)
     """In the order of execution, every call once (a partition that is called twice contributes once)."""
     lines: int = 0
+    cpp: bool = False
+    """``call`` is C++: operators go past the dispatcher, so that a trace shows their kernels and not them."""
 
     @property
     def kind(self) -> Literal["forward", "backward", "inference"]:
@@ -104,6 +108,8 @@ class WrapperModule:
 
 def op_name(callee: str) -> str | None:
     """``extern_kernels.addmm`` -> ``aten::addmm``; ``torch.ops.aten.sort.stable`` -> ``aten::sort``; None for a kernel."""
+    if (shim := shim_op(callee)) is not None:
+        return shim
     parts = callee.split(".")
     if parts[0] == "extern_kernels" and len(parts) == 2:
         return f"aten::{parts[1]}"
@@ -119,12 +125,33 @@ def op_name(callee: str) -> str | None:
 def is_wrapper(text: str) -> bool:
     """Whether a file's text is a wrapper module (and not a single-kernel file)."""
     head = text[:4000]
-    return head.lstrip().startswith("# AOT ID:") or "AsyncCompile()" in head
+    return head.lstrip().startswith("# AOT ID:") or "AsyncCompile()" in head or is_cpp_wrapper(text)
 
 
 def parse_wrapper(text: str, path: str) -> WrapperModule:
     """The module of ``text``; ``path`` is only carried along. Never raises on odd content."""
-    return _Scanner(text, path).scan()
+    return _cpp_module(text, path) if is_cpp_wrapper(text) else _Scanner(text, path).scan()
+
+
+def _cpp_module(text: str, path: str) -> WrapperModule:
+    rows = text.splitlines()[:MAX_LINES]
+    module = WrapperModule(path=path, aot_id=None, lines=len(rows), cpp=True)
+    for call in calls_of(rows):
+        extern = shim_op(call.name) is not None or call.name.startswith(
+            ("aoti_torch_", "torch.ops.", "extern_kernels.")
+        )
+        module.calls.append(
+            CallSite(
+                line=call.line,
+                callee=call.name,
+                kind="extern" if extern else "kernel",
+                function="inductor_entry_impl",
+                handle=call.handle,
+                nodes=_items(call.nodes),
+                aten=_items(call.aten),
+            )
+        )
+    return module
 
 
 class _Scanner:
