@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Machines here are shared: an example may take long without any fault of its own.
+settings.register_profile("ridgeline", deadline=None)
+settings.load_profile("ridgeline")
 
 ROOT = Path(__file__).resolve().parent.parent
 
