@@ -20,6 +20,8 @@ interface Request {
 export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSerializer {
   private panel: vscode.WebviewPanel | undefined;
   private run: RunInfo | null = null;
+  /** The data of the page that is shown: the same again is not drawn again. */
+  private drawn: string | null = null;
   private places = new Map<string, [string, number][]>();
   /** Counts up; an answer to an older question is not shown. */
   private asked = 0;
@@ -80,7 +82,7 @@ export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSeri
       this.panel.title = found.run ? `Overview: ${found.run.target.split("/").pop()}` : "Ridgeline Overview";
       if (found.page === null)
         this.say("Nothing is measured yet. Open a PyTorch program and choose Profile This File.");
-      else this.draw(found.page, found.run?.trace !== null);
+      else if (found.page !== this.drawn) this.draw(found.page, found.run?.trace !== null);
     } catch (error) {
       if (mine === this.asked) this.say(`The overview cannot be shown: ${(error as Error).message}`);
     }
@@ -88,6 +90,7 @@ export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSeri
 
   /** Scripts with the nonce run, nothing is fetched but the page's two files. Plot sets styles on what it draws. */
   private draw(data: string, traced: boolean): void {
+    this.drawn = data;
     const webview = (this.panel as vscode.WebviewPanel).webview;
     const nonce = randomBytes(16).toString("base64");
     const [script, style] = ["page.js", "page.css"].map((name) => vscode.Uri.joinPath(this.assets, name));
@@ -109,6 +112,7 @@ export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSeri
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy.join("; ")}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escaped((this.panel as vscode.WebviewPanel).title)}</title>
 <link rel="stylesheet" href="${webview.asWebviewUri(style)}">
 </head>
 <body>
@@ -120,11 +124,12 @@ export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSeri
   }
 
   private say(text: string): void {
+    this.drawn = null;
     if (!this.panel) return;
-    const escaped = text.replace(/[&<>]/g, (character) => `&#${character.charCodeAt(0)};`);
     this.panel.webview.html = `<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"></head>
-<body><p role="status">${escaped}</p></body></html>`;
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>${escaped(this.panel.title)}</title></head>
+<body><p role="status">${escaped(text)}</p></body></html>`;
   }
 
   private async answer(request: Request): Promise<void> {
@@ -163,4 +168,8 @@ export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSeri
     this.registered.dispose();
     this.panel?.dispose();
   }
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 }

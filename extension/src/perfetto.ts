@@ -57,7 +57,13 @@ export class TraceView implements vscode.Disposable {
         if (this.panel === panel) this.panel = undefined;
       });
     } else this.panel.reveal();
-    this.panel.title = `Trace: ${path.split("/").slice(-2, -1)[0] ?? "Perfetto"}`;
+    // The folder of a run lies in one that is named for its program.
+    this.panel.title = `Trace: ${
+      path
+        .split("/")
+        .at(-3)
+        ?.replace(/-[0-9a-f]{10}$/, "") ?? "Perfetto"
+    }`;
     const origin = `${address.scheme}://${address.authority}`;
     const policy = `default-src 'none'; frame-src ${origin}; style-src 'unsafe-inline'`;
     const source = address.toString(true).replace(/[&"<>]/g, (character) => `&#${character.charCodeAt(0)};`);
@@ -66,6 +72,7 @@ export class TraceView implements vscode.Disposable {
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
+<title>Perfetto</title>
 <style>body { padding: 0; margin: 0 } iframe { position: fixed; width: 100%; height: 100%; border: 0 }</style>
 </head>
 <body><iframe title="The trace in Perfetto" allow="clipboard-read; clipboard-write" src="${source}"></iframe></body>

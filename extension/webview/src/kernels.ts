@@ -46,7 +46,7 @@ export function kernelTable(page: Page): HTMLElement {
         width: 9,
         hint: "of one launch",
       },
-      { title: "bound", value: (row) => row.bound, cell: bound, width: 11, text: true },
+      { title: "bound", value: (row) => row.bound, cell: bound, width: 13, text: true },
       {
         title: "memory",
         value: (row) => row.memory,

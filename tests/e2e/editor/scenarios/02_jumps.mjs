@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
-import { screenshots } from "../lib/paths.mjs";
 import { session, until } from "../lib/scenario.mjs";
 
 const UP = "5.20 ms/step";
@@ -102,23 +101,6 @@ session(
       const texts = (await actions.allInnerTexts()).join("\n");
       assert.match(texts, /hidden-sync/);
       await window.screenshot("quick-fix");
-    },
-
-    "the trace opens in a page of this machine": async (window) => {
-      await window.lens(UP).waitFor();
-      const opened = window.page.context().waitForEvent("page");
-      await window.command("Ridgeline: Open Trace in Perfetto");
-      const page = await opened;
-      await page.waitForLoadState("domcontentloaded");
-      assert.match(page.url(), /127\.0\.0\.1:\d+\/proxy\/\d+\//);
-      // Where there is a network or an interface on this machine it shows; else the page says so, and what to do.
-      const shown = page.locator("iframe.ready").or(page.getByText("did not answer"));
-      await until(
-        async () => (await shown.count()) > 0 || /\/ui\//.test(page.url()),
-        "an interface, or why there is none",
-      );
-      await page.screenshot({ path: join(screenshots, "perfetto.png") });
-      await page.close();
     },
 
     "a generated module of another version shows no numbers": async (window, place) => {
