@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ridgeline import index, profile_io
+from ridgeline import index, own_categories, profile_io
 from ridgeline.assemble.devices import (
     category_rows,
     device_rows,
@@ -29,7 +29,7 @@ from ridgeline.assemble.recorded import source_of, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
-from ridgeline.attribution.split import line_rows
+from ridgeline.attribution.split import line_rows, phase_totals
 from ridgeline.findings import find, measure_padding
 from ridgeline.findings.context import Context
 from ridgeline.findings.padding import useful
@@ -154,6 +154,7 @@ def analyze(recording: Recording) -> ProfileDocument:
             exposed = exposure(trace, device.id)
             device.underfilled_us = exposed.underfilled.total if exposed.underfilled is not None else None
     document.categories = category_rows(work, rows)
+    _own_categories(document)
     document.lines, document.unattributed = line_rows(
         trace,
         work,
@@ -163,6 +164,7 @@ def analyze(recording: Recording) -> ProfileDocument:
         exposed=rows.exposed,
         step_wall_us=window.wall_us if window.known else None,
     )
+    document.phases = phase_totals(work, attribution)
     document.ops = operator_table(trace, work, attribution)
     document.ranges = user_ranges(trace, work, attribution, recording.sidecar)
     document.memory = memory_table(trace, attribution)
@@ -190,6 +192,18 @@ def analyze(recording: Recording) -> ProfileDocument:
         _add_ranks(document, trace, recording)
     document.files = file_rows(document, recording.sidecar)
     return document
+
+
+def _own_categories(document: ProfileDocument) -> None:
+    """Those of the ``pyproject.toml`` beside the program (of a bare trace: beside the trace)."""
+    path = Path(document.source.path)
+    try:
+        rules = own_categories.from_project(path) if path.is_absolute() else []
+    except own_categories.CategoryError as error:
+        document.quality.warnings.append(QualityWarning(code="own-categories", message=str(error)))
+        return
+    if rules:
+        own_categories.apply(document, rules)
 
 
 def _read(path: Path, *, frames: bool = True) -> Trace:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ridgeline.cli_common import CommandError, check_format, say, text_console, write_json
 
 if TYPE_CHECKING:
+    from ridgeline.own_categories import Rule
     from ridgeline.profile import ProfileDocument
 
 
@@ -22,9 +24,11 @@ def run(
     format: str,
     output: Path | None,
     quiet: bool,
+    category: list[str],
 ) -> None:
     """Raises :class:`CommandError`."""
     check_format(format)
+    rules = category_rules(category)
     roots = [_root(pair) for pair in source_root]
     selected = _steps(select_steps) if select_steps is not None else None
     for option, path in (("--generated", generated), ("--provenance", provenance)):
@@ -44,11 +48,35 @@ def run(
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"cannot read {error.filename or paths[0]}: {error.strerror or error}") from error
-    show(document, format=format, output=output, run_dir=None)
+    show(document, format=format, output=output, run_dir=None, rules=rules)
 
 
-def show(document: ProfileDocument, *, format: str, output: Path | None, run_dir: Path | None) -> None:
-    """The document as text or JSON, on standard output or in a file. Raises :class:`CommandError`."""
+def category_rules(pairs: list[str]) -> list[Rule]:
+    """The categories of ``--category``. Raises :class:`CommandError`."""
+    from ridgeline.own_categories import CategoryError, from_options
+
+    try:
+        return from_options(pairs)
+    except CategoryError as error:
+        raise CommandError(str(error)) from error
+
+
+def show(
+    document: ProfileDocument,
+    *,
+    format: str,
+    output: Path | None,
+    run_dir: Path | None,
+    rules: Sequence[Rule] = (),
+) -> None:
+    """The document as text or JSON, on standard output or in a file. Raises :class:`CommandError`.
+
+    ``rules`` are categories of the command line: they stand instead of those that the document has.
+    """
+    if rules:
+        from ridgeline.own_categories import apply
+
+        apply(document, rules)
     if format == "json":
         from ridgeline import profile_io
 

@@ -31,6 +31,12 @@ Cwd = Annotated[Path | None, typer.Option("--cwd", help="Folder to run in.")]
 Env = Annotated[
     list[str] | None, typer.Option("--env", help="Environment variable for the program; repeatable.", metavar="K=V")
 ]
+Category = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A category of your own: kernels whose name fits the pattern; repeatable.", metavar="NAME=PATTERN"
+    ),
+]
 RunDir = Annotated[
     Path | None,
     typer.Option(
@@ -75,6 +81,7 @@ def profile(
     cwd: Cwd = None,
     env: Env = None,
     run_dir: RunDir = None,
+    category: Category = None,
     format: Format = "text",
     output: Output = None,
     quiet: Quiet = False,
@@ -107,6 +114,7 @@ def profile(
         format=format,
         output=output,
         quiet=quiet,
+        category=category or [],
     )
     raise typer.Exit(run(request))
 
@@ -129,6 +137,7 @@ def analyze(
     select_steps: Annotated[
         str | None, typer.Option(help="Only these steps, from A up to but not including B.", metavar="A:B")
     ] = None,
+    category: Category = None,
     format: Format = "text",
     output: Output = None,
     quiet: Quiet = False,
@@ -145,6 +154,7 @@ def analyze(
         format=format,
         output=output,
         quiet=quiet,
+        category=category or [],
     )
 
 

@@ -45,6 +45,7 @@ class Request:
     format: str
     output: Path | None
     quiet: bool
+    category: list[str] = field(default_factory=list)
 
     def spec(self) -> RunSpec:
         """Raises :class:`CommandError` for what cannot be run."""
@@ -85,7 +86,10 @@ class Request:
 
 def run(request: Request) -> int:
     """The exit status. Raises :class:`CommandError`."""
+    from ridgeline.cli_analyze import category_rules
+
     check_format(request.format)
+    category_rules(request.category)
     refused = processes.unsupported()
     if refused is not None:
         raise CommandError(refused)
@@ -143,13 +147,19 @@ class Follower:
 
     def _show(self) -> None:
         from ridgeline import profile_io
-        from ridgeline.cli_analyze import show
+        from ridgeline.cli_analyze import category_rules, show
 
         try:
             document = profile_io.read(self.folder.profile)
         except profile_io.UnreadableError as error:
             raise CommandError(str(error), FAILED) from error
-        show(document, format=self.request.format, output=self.request.output, run_dir=self.folder.path)
+        show(
+            document,
+            format=self.request.format,
+            output=self.request.output,
+            run_dir=self.folder.path,
+            rules=category_rules(self.request.category),
+        )
         self.shown = True
 
     def _end(self, event: dict[str, Any]) -> int:

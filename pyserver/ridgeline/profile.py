@@ -8,7 +8,7 @@ Schema stand in :mod:`ridgeline.profile_io`; pandas tables for notebooks in :mod
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 SCHEMA = 1
 
@@ -29,22 +29,7 @@ Category = Literal[
     "memset",
     "other",
 ]
-CATEGORIES: tuple[Category, ...] = (
-    "pointwise",
-    "reduction",
-    "persistent_reduction",
-    "template",
-    "foreach",
-    "user_triton",
-    "cpp",
-    "gemm",
-    "convolution",
-    "attention",
-    "communication",
-    "memcpy",
-    "memset",
-    "other",
-)
+CATEGORIES: tuple[Category, ...] = get_args(Category)
 Bound = Literal["memory", "compute", "latency", "unknown"]
 BoundResource = Literal["dram", "l2", "shared_memory", "issue", "special_function", "tensor", "fp64"]
 BoundCause = Literal["too_small", "tail", "low_occupancy", "dependency"]
@@ -163,6 +148,18 @@ class CategoryRow:
 
 
 @dataclass(slots=True, kw_only=True)
+class OwnCategory:
+    """Kernels that a person put together by patterns of their names; what fits none has no row."""
+
+    name: str
+    device: int
+    time_us: float = 0.0
+    share_pct: float | None = None
+    count: int = 0
+    kernels: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
 class Launch:
     grid: list[int] | None = None
     block: list[int] | None = None
@@ -275,6 +272,16 @@ class Phase:
     forward_us: float = 0.0
     backward_us: float = 0.0
     optimizer_us: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Phases:
+    """All device time by what it was for, whether its line is known or not; ``unknown_us`` is the rest."""
+
+    forward_us: float = 0.0
+    backward_us: float = 0.0
+    optimizer_us: float = 0.0
+    unknown_us: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -434,9 +441,12 @@ class ProfileDocument:
     quality: Quality = field(default_factory=Quality)
     devices: list[Device] = field(default_factory=list)
     categories: list[CategoryRow] = field(default_factory=list)
+    own_categories: list[OwnCategory] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     """Ordered by ``total_us``, largest first."""
     lines: list[Line] = field(default_factory=list)
+    phases: Phases | None = None
+    """None where nothing of it is known."""
     idle: Idle = field(default_factory=Idle)
     compile_events: list[CompileEvent] = field(default_factory=list)
     padding: Padding | None = None

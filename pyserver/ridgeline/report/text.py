@@ -141,7 +141,33 @@ class _View:
                 self._bar(row.share_pct, 20),
             )
         self.console.print(table)
+        self.own_categories()
         self.modules()
+
+    def own_categories(self) -> None:
+        """The person's own, by their names; what fits none is the rest of the device's time."""
+        if not self.document.own_categories:
+            return
+        self._title("Your categories")
+        table = self._table()
+        headings = (
+            ("", "left"),
+            (f"time/{self.per}", "right"),
+            ("share", "right"),
+            ("of wall", "right"),
+            ("kernels", "right"),
+        )
+        for heading, justify in headings:
+            table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich names its literals
+        for row in self.document.own_categories:
+            table.add_row(
+                escape(row.name),
+                units.duration(row.time_us / self.steps),
+                units.percent(row.share_pct),
+                units.percent(wall_share(self.document, row.time_us)),
+                str(len(row.kernels)),
+            )
+        self.console.print(table)
 
     def modules(self) -> None:
         """Forward and backward module of a step beside each other."""
