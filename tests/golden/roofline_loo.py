@@ -41,7 +41,7 @@ FITTED: list[Place] = [
     *names(limits, "RAMP_US", "COLD_US", "WARM_US", "COLD_OPERANDS_US", "DRAM_EFFICIENCY", "DIRTY_SHARE"),
     *names(limits, "TENSOR_CLOCK_SHORT", "TENSOR_CLOCK_LONG"),
     *names(pointwise, "VECTORIZED", "CASTED", "STRIDED_OPERAND", "STRIDED_DIMENSION"),
-    *names(aten, "OTHER", "REDUCE_THREAD", "REDUCE_ELEMENT", "CROSSED_BYTES", "NORM_ISSUE", "SCAN_SHARED"),
+    *names(aten, "OTHER", "REDUCE_THREAD", "REDUCE_ELEMENT", "NORM_ISSUE", "SCAN_SHARED"),
     *names(aten, "SOFTMAX_ROW", "SOFTMAX_ELEMENT", "SOFTMAX_NARROW"),
     *names(attention, "BIAS_ISSUE", "BIAS_SHARED"),
     *[(attention, table, key) for table in ("ISSUE", "SHARED") for key in (False, True)],

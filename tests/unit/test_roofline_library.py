@@ -136,6 +136,30 @@ def test_equal_loads_are_merged_where_the_compiler_sees_that_they_are(index: str
     assert stated(index) == evaluated
 
 
+def test_a_copy_across_dimensions_looks_up_a_line_an_element() -> None:
+    """[512, 65536] of fp32 from its transpose: one request an element, for a block never comes back to the same line."""
+    shape, elements = [512, 65536], 512 * 65536
+    kernel = op(
+        "aten::copy_",
+        [shape, shape],
+        ["float", "float"],
+        240.0,
+        "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<direct_copy_kernel_cuda>>",
+        input_strides=[[65536, 1], [1, 512]],
+        grid=(elements // 256, 1, 1),
+        block=(128, 1, 1),
+    )
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    assert demand.cache_read == elements * 128
+    assert demand.shared_clocks / 4 == elements * (1 + 4 / 128)
+    found = estimate(kernel, H200)
+    assert found.bound == "memory"
+    assert found.resource == "l2"
+    assert found.memory_pct is not None
+    assert 90 < found.memory_pct <= 100  # Nsight Compute: 98
+
+
 @pytest.mark.parametrize(
     ("tile", "count", "grid"), [((256, 64), 4, (4, 1)), ((128, 128), 8, (2, 4)), ((64, 64), 1, (1, 1))]
 )

@@ -14,6 +14,8 @@ from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 
 OTHER = 80.0
 """Instructions a thread of a kernel of no known kind; read off Nsight Compute on an H200."""
+BLOCK_THREADS = 128
+"""Threads of a block of ``elementwise_kernel`` (ATen/native/cuda/thread_constants.h)."""
 REDUCE_THREAD, REDUCE_ELEMENT = 240.0, 4.0
 KINDS: dict[str, tuple[float, float]] = {
     "vectorized_layer_norm_kernel": (220.0, 60.0),
@@ -24,9 +26,8 @@ KINDS: dict[str, tuple[float, float]] = {
 """Instructions a thread and an element of other kernels of PyTorch (same source)."""
 SCAN_SHARED = 27.0
 """Clocks of shared memory for 32 elements of such a scan: a step a power of two (same source)."""
-CROSSED_BYTES = 105.0
-"""Of the cache's work for an element of a transposing copy without tiles: a request of its own, worth a line of 128 bytes,
-unless the first-level cache still holds its sector (same source)."""
+REQUEST_BYTES = 128
+"""What a request for a single sector costs the second-level cache: as much as one for a whole line."""
 SOFTMAX_ROW, SOFTMAX_ELEMENT, SOFTMAX_NARROW = 220.0, 25.0, 10.0
 """Warp instructions a row of ``softmax_warp_forward`` (maximum and sum by shuffles, addresses), for 32 elements (exponential,
 division, load, store, bounds), and for the conversion of narrow ones (same source)."""
@@ -117,11 +118,11 @@ def demand(kernel: KernelInput) -> Demand | None:
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
     if "tensor_kernel_scan_innermost_dim" in symbol:
         result.shared_clocks = 4 * elements / 32 * SCAN_SHARED
-    if name == "copy" and len(found) > 1 and crossed(found[0], found[1]):
-        result.cache_read = elements * CROSSED_BYTES
+    if name in ("copy", "_to_copy", "clone") and len(found) > 1 and crossed(found[0], found[1]):
+        transposed(result, found[0], found[1], elements, threads)
     if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in KINDS):
         result.issued = threads / 32 * OTHER
-        result.modelled = False
+        result.guessed = result.doubtful = True
         return result
     result.issued = instructions(kernel, name, elements, threads, found)
     for mark, (thread, element) in KINDS.items():
@@ -145,6 +146,23 @@ def crossed(target: Tensor, source: Tensor) -> bool:
     """Whether neighbours of one tensor lie far apart in the other: a transposing copy."""
     pairs = [(t, s) for t, s, n in zip(target.strides or (), source.strides or (), target.shape) if n > 1]
     return bool(pairs) and all(max(t, s) >= 32 for t, s in pairs if min(t, s) == 1) and any(min(p) == 1 for p in pairs)
+
+
+def transposed(result: Demand, target: Tensor, source: Tensor, elements: float, threads: float) -> None:
+    """A copy across dimensions without tiles: neighbouring threads write next to each other and read far apart.
+
+    Every element looks up a line of its own in the first-level cache, one a clock. What a block reads lies beside each
+    other only for as many elements as it comes back to the source's fast axis; the first of them asks the second-level
+    cache, the others find the line or wait for it, half of them in time (taken as the mean of all and none).
+    """
+    across = source.strides.index(1) if source.strides and 1 in source.strides else None
+    steps = target.strides or ()
+    inner = steps[across] if across is not None and across < len(steps) else 1  # elements until the next in its line
+    block = min(elements, BLOCK_THREADS * max(1.0, elements / threads))
+    together = max(1.0, min(block / max(1, inner), REQUEST_BYTES / source.itemsize))
+    result.cache_read = elements * REQUEST_BYTES * (1 + 1 / together) / 2
+    result.shared_clocks = 4 * elements * (1 + target.itemsize / REQUEST_BYTES)
+    result.scattered = True
 
 
 def instructions(kernel: KernelInput, name: str, elements: float, threads: float, found: list[Tensor]) -> float:

@@ -110,8 +110,8 @@ def causal_of(kernel: KernelInput) -> bool:
 
 
 def demand(kernel: KernelInput, work: Attention) -> Demand:
-    """The main kernel's bytes, FLOPs and instructions; a helper's bytes. ``modelled`` is False for kernels of generations
-    whose softmax code was not measured."""
+    """The main kernel's bytes, FLOPs and instructions; a helper's bytes. ``doubtful`` for kernels of generations whose softmax
+    code was not measured here."""
     symbol = kernel.symbol.lower()
     if any(mark in symbol for mark in HELPERS) or not any(mark in symbol for mark in PRODUCTS):
         size = float(work.batch * work.heads * work.queries * work.width * work.itemsize)
@@ -131,7 +131,7 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         old = bool(OLD_INSTRUCTIONS.search(kernel.symbol)) or "fmha_cutlass" in symbol or "flash_" in symbol
         result.tensor_rate = OLD_RATE if old else 1.0
         result.issued = rows * OLD_ISSUE[work.backward]
-        result.modelled = False
+        result.doubtful = True
         return result
     biased = work.bias_bytes > 0
     result.issued = rows * (ISSUE[work.backward] + (BIAS_ISSUE if biased else 0.0))

@@ -38,6 +38,8 @@ class Demand:
     double: float = 0.0
     modelled: bool = True
     """False: bytes and FLOPs may be known, but what binds is not."""
+    doubtful: bool = False
+    """The instructions are those of a kind of kernel that was not measured: the bound is borderline whatever its margin."""
     cold: bool = True
     """Whether a cold cache costs it time: False where the data never fits in any case."""
     upper_bound: bool = False

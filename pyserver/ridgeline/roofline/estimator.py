@@ -146,7 +146,7 @@ def judged(
         bound = limit
         borderline = points < verdict.BORDERLINE
         confidence = verdict.confidence(points, demand.guessed or demand.lower_bound)
-        doubted = max(busy.memory_pct, busy.compute_pct) > verdict.DOUBTED_PCT
+        doubted = demand.doubtful or max(busy.memory_pct, busy.compute_pct) > verdict.DOUBTED_PCT
         if doubted or user_kernels.NOTE in demand.notes:
             borderline, confidence = True, min(confidence, 0.5)
         if limit == "memory":

@@ -33,6 +33,8 @@ COMPARE: dict[type, Callable[[Any, Any], bool]] = {
 }
 LARGEST = 1 << 62
 LONGEST_BITS = 128
+SHORT = 1 << 15
+"""A remainder below this is divided further in 16 bits, which takes unpacking."""
 FAR = 1 << 20
 """Stands for a stride that is only known at run time."""
 NEUTRAL = {(ast.Add, 0), (ast.Sub, 0), (ast.Mult, 1), (ast.Div, 1)}
@@ -266,6 +268,8 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
         result = walker.apply("index_divide", [left], cost, name, divisor)
         if modulo:
             result = walker.apply("index_multiply", [left, result], cost, name, divisor)
+    if any("%" in a.name for a in terms) and count_of(terms) <= SHORT:
+        walker.apply("index_narrow", [left], cost, name, (modulo, divisor))
     reach = offset + sum(c * (a.count - 1) for a, c in terms.items() if c > 0)
     whole = count_of(terms)
     count = min(divisor, whole) if modulo else min(max(1, reach // divisor + 1), whole)

@@ -66,6 +66,7 @@ COST: dict[str, float] = {
     "index_multiply": 1.0,
     "index_shift": 1.5,  # a signed shift
     "index_mask": 3.4,  # the remainder of a power of two, with its sign
+    "index_narrow": 2.5,  # a remainder that is divided again: in 16 bits, unpacked and packed
     "index_divide": 3.6,  # wide product with a reciprocal, shift, correction of the sign
     "welford_step": 13.0,  # with its division
     "welford_counted": 6.0,  # in a loop that is unrolled, where the count is a constant
@@ -94,7 +95,7 @@ OVERHEAD = 1.04
 UNROLLED = 8
 """Trips of a loop that the compiler unrolls whole."""
 ALU: dict[str, float] = {
-    "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66,
+    "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
     "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0,
     "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "philox": 0.39,
     "sort_step": 0.8, "welford_step": 0.2, "welford_combine": 0.38, "program": 0.4, "erf": 0.13, "exp": 0.11, "exp_fast": 0.2, "sigmoid": 0.25,

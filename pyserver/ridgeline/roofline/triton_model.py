@@ -204,11 +204,12 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float
         if not all(a.known for a in accesses) and whole is not None:
             touched = whole
         upper = upper or any(a.indirect for a in accesses)
-        totals[store] += min(touched, whole) if whole is not None else touched
+        touched = min(touched, whole) if whole is not None else touched
+        totals[store] += touched
         if not store:
             together = max(a.burst() for a in accesses) * size * len({a.offset for a in accesses})
             bursts = touched * max(1.0, BURST / together)
-            fetched += min(bursts, max(whole, touched)) if whole is not None else bursts
+            fetched += min(bursts, whole) if whole is not None else bursts
     return totals[False], totals[True], fetched, upper
 
 
