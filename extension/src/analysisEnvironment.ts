@@ -92,7 +92,10 @@ export class AnalysisEnvironment {
       .filter((line) => !line.startsWith("[notice]"))
       .pop();
     const text = `Could not ${what}: ${why ?? `exit status ${done.status}`}. Name an environment or a folder of wheels in the settings.`;
-    throw new Problem(text, { "Open Settings": "ridgeline.analysisSettings", "Show Log": "ridgeline.showLog" });
+    throw new Problem(text, {
+      "Open Settings": ["ridgeline.openSettings", "ridgeline.analysis"],
+      "Show Log": "ridgeline.showLog",
+    });
   }
 }
 

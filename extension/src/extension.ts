@@ -11,6 +11,7 @@ import { type TraceTarget, TraceView } from "./perfetto";
 import { Profiler } from "./profile";
 import {
   type Annotations,
+  MEASURE,
   NEED_PYTHON,
   type Output,
   type ProfileChanged,
@@ -19,7 +20,7 @@ import {
   type Tree,
   type TreeItem,
 } from "./protocol";
-import { Server } from "./server";
+import { type Around, Server } from "./server";
 import { Status } from "./status";
 import { debugInfo, selectInterpreter, toggleAnnotations } from "./support";
 import { chooseTarget } from "./targets";
@@ -39,7 +40,7 @@ export function activate(context: vscode.ExtensionContext): void {
     interpreters,
     log,
     (client) => wire(client),
-    (command, args) => complete(command, args),
+    (command, args, next) => around(command, args, next),
   );
   server = ours;
   const status = new Status(ours, interpreters);
@@ -70,10 +71,16 @@ export function activate(context: vscode.ExtensionContext): void {
     );
     return { python: program.path, analysisPython };
   };
-  const complete = async (command: string, args: unknown[]) => {
-    if (!NEED_PYTHON.includes(command)) return args;
+  const around: Around = async (command, args, next) => {
+    if (!NEED_PYTHON.includes(command)) return next(command, args);
     const wanted = (args[0] ?? {}) as { uri?: string };
-    return [{ ...(await pythons(wanted.uri ? vscode.Uri.parse(wanted.uri) : undefined)), ...wanted }];
+    const full = [{ ...(await pythons(wanted.uri ? vscode.Uri.parse(wanted.uri) : undefined)), ...wanted }];
+    if (!MEASURE.includes(command)) return next(command, full);
+    const options = { location: vscode.ProgressLocation.Notification, title: "Measuring", cancellable: true };
+    return vscode.window.withProgress(options, async (_, token) => {
+      token.onCancellationRequested(() => vscode.commands.executeCommand("ridgeline.server.cancel"));
+      return next(command, full);
+    });
   };
 
   const profileFile = async (target?: vscode.Uri | { uri: string }) => {
@@ -134,11 +141,12 @@ export function activate(context: vscode.ExtensionContext): void {
     clear: () => vscode.commands.executeCommand("ridgeline.server.clear", {}),
     selectInterpreter: () => selectInterpreter(interpreters),
     rebuildAnalysis: () => analysis.remove().then(() => pythons()),
-    analysisSettings: () => vscode.commands.executeCommand("workbench.action.openSettings", "ridgeline.analysis"),
+    openSettings: (query?: string) => vscode.commands.executeCommand("workbench.action.openSettings", query),
     debugInfo: () => debugInfo(context, ours, interpreters),
     showOutput: () => profiler.show(),
     showLog: () => log.show(true),
     "tree.sort": () => tree.pickSort(),
+    "tree.reveal": () => tree.reveal(),
     "tree.filter": () => tree.askFilter(),
     "tree.copyName": (node: TreeItem) => vscode.env.clipboard.writeText(node.label),
   };

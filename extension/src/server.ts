@@ -6,6 +6,7 @@ import {
   ErrorAction,
   ErrorCodes,
   LanguageClient,
+  type Middleware,
   RevealOutputChannelOn,
   State,
 } from "vscode-languageclient/node";
@@ -25,8 +26,8 @@ class QuietClient extends LanguageClient {
   }
 }
 
-/** The arguments of a server command, completed with what only this client knows. */
-export type Complete = (command: string, args: unknown[]) => Promise<unknown[]>;
+/** Runs a server command with what only this client knows, and shows that it runs. */
+export type Around = NonNullable<Middleware["executeCommand"]>;
 
 /** Registers what a fresh client must listen to; called for each client before it starts. */
 export type Wire = (client: LanguageClient) => vscode.Disposable[];
@@ -47,7 +48,7 @@ export class Server implements vscode.Disposable {
     private readonly interpreters: Interpreters,
     private readonly log: vscode.LogOutputChannel,
     private readonly wire: Wire,
-    private readonly complete: Complete,
+    private readonly around: Around,
   ) {}
 
   /** The running client, started if need be. Throws an error in words when there is no interpreter for it. */
@@ -136,9 +137,7 @@ export class Server implements vscode.Disposable {
         },
         initializationFailedHandler: () => false,
         markdown: { isTrusted: { enabledCommands: [...CLIENT_COMMANDS, ...SERVER_COMMANDS] }, supportThemeIcons: true },
-        middleware: {
-          executeCommand: async (command, args, next) => next(command, await this.complete(command, args)),
-        },
+        middleware: { executeCommand: this.around },
         initializationOptions: () => ({
           trusted: vscode.workspace.isTrusted,
           // The server asks for them as well; with these it need not look at another folder's runs first.

@@ -63,6 +63,20 @@ export class HotTree implements vscode.TreeDataProvider<Node>, vscode.Disposable
     await this.refresh();
   }
 
+  /** Selects the item of the line under the cursor: its own row, else a finding or a kernel of it. */
+  async reveal(): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    const uri = editor?.document.uri.toString();
+    const at = editor?.selection.active.line;
+    const isHere = ({ location }: TreeItem) => location?.uri === uri && location?.range.start.line === at;
+    const groups = [...this.tree.groups].sort(
+      (one, other) => Number(other.id === "lines") - Number(one.id === "lines"),
+    );
+    const found = groups.flatMap((group) => group.items).find(isHere);
+    if (found) await this.view.reveal(found, { select: true, focus: true });
+    else vscode.window.setStatusBarMessage("$(info) Ridgeline: nothing of the list is on this line", 5_000);
+  }
+
   getChildren(node?: Node): Node[] {
     if (!node) return this.tree.groups.filter((group) => group.items.length > 0);
     return "items" in node ? node.items : [];

@@ -27,7 +27,19 @@ VSCODE_WISHES = {
     "tree": True,
     "output": True,
     "openTrace": True,
-    "commands": ["ridgeline.goToLocations", "ridgeline.profileFile", "ridgeline.openTrace"],
+    "commands": [
+        f"ridgeline.{name}"
+        for name in (
+            "goToLocations",
+            "profileFile",
+            "openTrace",
+            "selectInterpreter",
+            "rebuildAnalysis",
+            "profileWith",
+            "debugInfo",
+            "openSettings",
+        )
+    ],
 }
 
 

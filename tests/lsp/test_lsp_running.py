@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,12 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from lsp_builder import Project
-from lsp_client import Session
+from lsp_client import Session, as_json
+from ridgeline.lsp.profiling import BUTTONS, doubt
+from ridgeline.lsp.store import Library
+from ridgeline.profile import QualityWarning
 from ridgeline.runs.processes import unsupported
+from ridgeline.runs.spec import RunSpec
 
 pytestmark = pytest.mark.skipif(unsupported() is not None, reason=unsupported() or "")
 
@@ -243,3 +248,70 @@ async def test_the_ranks_of_a_job_appear_by_themselves_rank_0_first(vscode: Sess
     assert [run["rank"] for run in runs] == [0, 1]
     assert (await vscode.request("ridgeline/tree", {}))["run"]["rank"] == 0
     assert path.read_text().split("\n").index("    a = (a @ a).tanh()") in await vscode.lenses(uri)
+
+
+# Each failure that people really have: as its program behaves, the code of its cause, and its button.
+FAILURES = {
+    "out-of-memory": (
+        "import torch\nraise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB')\n",
+        "Profile With…",
+    ),
+    "disk-full": ("import torch\nraise OSError(28, 'No space left on device')\n", "Choose Another Place"),
+    "module-missing": ("import torch\nimport not_installed_here\n", "Select Interpreter"),
+    "script-failed": ("import torch\nraise ValueError('no such dataset')\n", None),
+    "nothing-recorded": ("import torch\nprint(1 + 1)\n", "Profile With…"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("code", FAILURES)
+async def test_each_failure_has_its_cause_and_its_button(project: Project, code: str) -> None:
+    text, button = FAILURES[code]
+    session = await Session.start("vscode", project.workspace, store=project.store)
+    try:
+        wanted = {"uri": script(project, text).as_uri(), "python": sys.executable}
+        found = await session.request("ridgeline/profile", wanted)
+        assert (found["state"], found["cause"]["code"]) == ("failed", code), found
+        assert "\n" not in found["cause"]["message"]
+        assert [action["title"] for action in found["cause"]["actions"]] == ([button] if button else [])
+    finally:
+        await session.stop()
+
+
+async def test_an_interpreter_without_torch_is_said_with_its_button(vscode: Session, project: Project) -> None:
+    bare = project.root / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    wanted = {"uri": script(project, "import torch\n").as_uri(), "python": str(bare / "bin" / "python")}
+    found = await vscode.request("ridgeline/profile", {**wanted, "analysisPython": sys.executable})
+    assert found["cause"]["code"] == "no-torch", found
+    assert [action["title"] for action in found["cause"]["actions"]] == ["Select Interpreter"]
+
+
+async def test_a_second_run_is_refused_with_the_reason(vscode: Session, project: Project) -> None:
+    wanted = {"uri": script(project, FOREVER).as_uri(), "python": sys.executable}
+    first = asyncio.ensure_future(vscode.request("ridgeline/profile", wanted))
+    pids = await started_pids(project, vscode)
+    with pytest.raises(JsonRpcException) as refused:
+        await vscode.request("ridgeline/profile", wanted)
+    assert (refused.value.code, as_json(refused.value.data)) == (-32803, {"code": "already-running"})
+    await vscode.command("ridgeline.server.cancel")
+    assert (await first)["state"] == "cancelled"
+    assert all(gone(pid) for pid in pids)
+
+
+def test_a_result_without_the_device_is_doubted(project: Project) -> None:
+    """CUPTI that could not start, and CUDA that is not there: there is a result, and its first word is that."""
+    silent, asked = project.document(), RunSpec(target="x.py", python=sys.executable, cwd="/", device="cuda")
+    silent.quality.warnings.append(QualityWarning(code="no-device-records", message="device activity was not recorded"))
+    shown = Library([project.store])
+    for document, code in ((silent, "no-device-records"), (project.document(devices=[]), "no-cuda")):
+        folder = project.add_run(document)
+        shown.forget()
+        run = shown.find(folder.id)
+        assert run is not None
+        found = doubt(run, asked)
+        assert found is not None
+        assert (found["code"], bool(found["hint"])) == (code, True)
+        assert code in BUTTONS
+    assert doubt(run, RunSpec(target="x.py", python=sys.executable, cwd="/")) is None

@@ -6,6 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+from lsprotocol import types
+
 from lsp_builder import MODEL, Project, publish
 from lsp_client import Session
 from ridgeline.profile import File, Line, ProfileDocument
@@ -72,6 +74,16 @@ async def test_a_run_without_an_index_is_indexed_in_a_child(vscode: Session, pro
     await vscode.until(lambda: vscode.told["ridgeline/profileChanged"], 20, what="profileChanged")
     assert await vscode.lenses(uri) != {}
     assert (folder.path / "index" / "manifest.json").is_file()
+
+
+async def test_symbols_wait_for_the_index(session: Session, project: Project) -> None:
+    """Editors ask for them once, as soon as a file is opened."""
+    project.add_run(indexed=False)
+    uri = session.open(project.files["module"])
+    found = await session.client.text_document_document_symbol_async(
+        types.DocumentSymbolParams(types.TextDocumentIdentifier(uri))
+    )
+    assert next(symbol.name for symbol in found or []).startswith("nvjet")
 
 
 async def test_a_stale_index_is_not_believed(vscode: Session, project: Project) -> None:

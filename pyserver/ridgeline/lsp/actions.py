@@ -84,7 +84,7 @@ def _of_row(server: RidgelineServer, view: View, row: Row) -> list[types.CodeAct
     if server.trusted and view.generated and row.kind == "place":
         argument = {"uri": view.document.uri, "kernel": row.data["kernels"][0]}
         found.append(_action("Benchmark this kernel", PROFILE_KIND, protocol.COMMAND_BENCHMARK, argument))
-    tuned = row.data.get("autotune")
+    tuned = view.tuned(row)
     if server.trusted and tuned and tuned.get("status") == "candidate":
         argument = {"uri": view.document.uri, "kernel": tuned["kernel"]}
         found.append(

@@ -10,9 +10,9 @@ from typing import Any
 
 from lsprotocol import types
 
-from ridgeline.lsp import protocol
+from ridgeline.lsp import protocol, wording
 from ridgeline.lsp.commands import one_object
-from ridgeline.lsp.places import folder_of
+from ridgeline.lsp.places import folder_of, uri_of
 from ridgeline.lsp.profiling import refuse, require_trust
 from ridgeline.lsp.requests import RequestError, Where, interpreter
 from ridgeline.lsp.server import RidgelineServer
@@ -30,11 +30,68 @@ async def bench(server: RidgelineServer, params: Json, *, verify: bool) -> Json:
         file = _file(server, params)
         where = Where(file, folder_of(file, server.places.folders))
         python = str(interpreter(params, server.settings_of(file), where))
-        autotune = ["--autotune", "verify"] if verify else []
-        tool = Tool(cli_command(server, params, "bench", str(file), "--format", "json", "--python", python, *autotune))
-        return await run_tool(server, tool, title=f"Measuring {file.name}", failed="bench-failed")
+        options = ["--format", "json", "--python", python, *_options(server, params, file, verify)]
+        tool = Tool(cli_command(server, params, "bench", str(file), *options))
+        found = await run_tool(server, tool, title=f"Measuring {file.name}", failed="bench-failed")
+        if found["state"] == "done":
+            found["message"] = _keep(server, params, file, found["result"])
     except RequestError as error:
-        return answer("failed", str(error), 0.0, error.code, error.hint)
+        found = answer("failed", str(error), 0.0, error.code, error.hint)
+    if found["state"] != "cancelled":
+        kind = types.MessageType.Info if found["state"] == "done" else types.MessageType.Warning
+        hint = (found["cause"] or {}).get("hint")
+        server.window_show_message(types.ShowMessageParams(kind, found["message"] + (f" ({hint})" if hint else "")))
+    return found
+
+
+def _options(server: RidgelineServer, params: Json, file: Path, verify: bool) -> list[str]:
+    """Of a kernel that a run knows: its name in a module, and the part of the step that only it fills."""
+    kernel = _kernel(server, params) or {}
+    options = ["--autotune", "verify"] if verify else []
+    if any(
+        Path(reference["file"]).name == file.name and reference["calls"] for reference in kernel.get("generated") or []
+    ):
+        options += ["--kernel", kernel["name"]]
+    share = kernel.get("step_share_pct")
+    return [*options, "--exposed-share", f"{share / 100:.4f}"] if verify and share is not None else options
+
+
+def _kernel(server: RidgelineServer, params: Json) -> Json | None:
+    """The kernel that a request names, as the document's run knows it."""
+    view = server.view(str(params.get("uri")))
+    return view.kernels.get(str(params.get("kernel"))) if view is not None else None
+
+
+def _keep(server: RidgelineServer, params: Json, file: Path, result: Json) -> str:
+    """Has what was measured shown above the kernels, and verified gains on the lines; returns it in a sentence."""
+    uri = uri_of(file)
+    measured = {row["line"] - 1: wording.benched_words(row) for row in result["kernels"] if row.get("line")}
+    server.benched[uri] = {**server.benched.get(uri, {}), **measured}
+    of_name = {kernel["name"]: kernel["id"] for kernel in _known(server, uri)}
+    asked = _kernel(server, params)
+    if asked is not None and len(result["kernels"]) == 1:
+        # In a file of its own a kernel may have another name than in the run.
+        of_name[result["kernels"][0]["name"]] = asked["id"]
+    for row in result["kernels"]:
+        tuned = row.get("autotune") or {}
+        if row["name"] in of_name and tuned.get("state") in ("verified", "no_gain"):
+            kept = {"kernel": of_name[row["name"]], "status": tuned["state"], "speedup": tuned["speedup"]}
+            server.library.searched[kept["kernel"]] = {**kept, "config": tuned.get("config")}
+    server.refresh()
+    first = result["kernels"][0] if result["kernels"] else None
+    if first is None:
+        return f"{file.name}: there is nothing to measure"
+    more = f"; and {len(result['kernels']) - 1} more, above their lines" if len(result["kernels"]) > 1 else ""
+    return f"{wording.clean_name(first['name'])}: {wording.benched_words(first)}{more}"
+
+
+def _known(server: RidgelineServer, uri: str) -> list[Json]:
+    view = server.view(uri)
+    if view is not None:
+        return list(view.kernels.values())
+    run = server.run_of(None)
+    kernels: list[Json] = run.hot()["kernels"] if run is not None else []
+    return kernels
 
 
 async def run_tool(server: RidgelineServer, tool: Tool, *, title: str, failed: str) -> Json:
@@ -46,7 +103,7 @@ async def run_tool(server: RidgelineServer, tool: Tool, *, title: str, failed: s
     token = None
     try:
         await tool.start()
-        token = await _begin(server, title)
+        token = await _begin(server, title, tool)
         output = await tool.output()
         status = await tool.finish()
     except asyncio.CancelledError:
@@ -57,6 +114,7 @@ async def run_tool(server: RidgelineServer, tool: Tool, *, title: str, failed: s
         server.runner = None
         if token is not None:
             server.work_done_progress.end(token, types.WorkDoneProgressEnd())
+            server.work_done_progress.tokens.pop(token, None)
     if tool.cancelled:
         return answer("cancelled", "cancelled", tool.elapsed)
     lines = [line for line in tool.said.splitlines() if line.strip()]
@@ -66,12 +124,14 @@ async def run_tool(server: RidgelineServer, tool: Tool, *, title: str, failed: s
     return {**answer("done", "measured", tool.elapsed), "exitStatus": 0, "result": json.loads(output)}
 
 
-async def _begin(server: RidgelineServer, title: str) -> str | None:
+async def _begin(server: RidgelineServer, title: str, tool: Tool) -> str | None:
     if not server.can.work_done:
         return None
     token = str(uuid.uuid4())
     await server.work_done_progress.create_async(token)
-    server.work_done_progress.begin(token, types.WorkDoneProgressBegin(title=title, cancellable=False))
+    server.work_done_progress.begin(token, types.WorkDoneProgressBegin(title=title, cancellable=True))
+    cancelled = server.work_done_progress.tokens[token]
+    cancelled.add_done_callback(lambda future: tool.cancel() if future.cancelled() else None)
     return token
 
 

@@ -22,7 +22,7 @@ LEAST_PERCENT = 0.1
 def label(view: View, row: Row) -> str:
     """``4.13 ms · 16 %``, in at most 24 characters; ``✎`` marks a line that was edited since."""
     mark = "✎ " if row.stale else ""
-    tuned = row.data.get("autotune")
+    tuned = view.tuned(row)
     time = wording.duration(row.time_us / (view.run.steps or 1))
     share = wording.percent(wording.share_of(row.data)[0]) if row.share else ""
     words = mark + wording.joined(time, share)
@@ -49,7 +49,7 @@ def hints(server: RidgelineServer, uri: str, wanted: types.Range) -> list[types.
     found = []
     for row in rows[:MAX_HINTS]:
         at = document.line_range(row.line).end
-        tooltip = wording.joined(title(view, row), wording.tuned_words(row.data.get("autotune")))
+        tooltip = wording.joined(title(view, row), wording.tuned_words(view.tuned(row)))
         found.append(types.InlayHint(position=at, label=label(view, row), padding_left=True, tooltip=tooltip))
     return found + timed
 

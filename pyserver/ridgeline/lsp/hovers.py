@@ -72,7 +72,7 @@ def _action(server: RidgelineServer, view: View, row: Row) -> str:
             gain = finding.get("step_gain_pct")
             words = wording.escape(finding["title"]) + (f" (up to {wording.percent(gain)} of the step)" if gain else "")
             return f"→ {words}"
-    tuned = wording.tuned_words(row.data.get("autotune"))
+    tuned = wording.tuned_words(view.tuned(row))
     return f"→ {wording.escape(tuned)}" if tuned else ""
 
 

@@ -8,11 +8,15 @@ from lsprotocol import types
 
 from ridgeline.lsp import protocol, wording
 from ridgeline.lsp.comparing import delta_of_kernel, delta_of_line
+from ridgeline.lsp.documents import Document
 from ridgeline.lsp.navigation import targets_of
 from ridgeline.lsp.places import plain
 from ridgeline.lsp.server import Plain, RidgelineServer
 from ridgeline.lsp.settings import AnnotationSettings
 from ridgeline.lsp.views import Row, View
+
+MAX_HEAD = 200
+"""Lines in which generated code says what it is."""
 
 
 def chosen_rows(view: View, settings: AnnotationSettings) -> list[Row]:
@@ -44,11 +48,11 @@ def title(view: View, row: Row, delta: str = "") -> str:
     else:
         parts.append(wording.bound_words(data))
         parts.append(wording.shared_words([_now(view, line) for line in data.get("shared_with") or []]))
-        tuned = data.get("autotune")
-        if tuned and tuned.get("status") == "verified":
-            parts.append(wording.tuned_words(tuned))
         if row.kind == "function" or data.get("granularity") == "function":
             parts.append("whole function")
+    tuned = view.tuned(row)
+    if tuned and tuned.get("status") == "verified":
+        parts.append(wording.tuned_words(tuned))
     if row.stale:
         parts.append("edited since")
     return wording.joined(*parts)
@@ -90,15 +94,55 @@ def _origin(kernels: Iterable[wording.Json]) -> str:
 
 def lenses(server: RidgelineServer, uri: str) -> list[protocol.Json]:
     """Code lenses as JSON: a file may have two hundred, and they are asked for after every edit."""
-    view = server.view(uri)
-    if view is None or not server.settings.annotations.lenses:
+    if not server.settings.annotations.lenses:
         return []
-    found = []
+    view, found = server.view(uri), workbench(server, uri)
+    if view is None:
+        return found
     for row in chosen_rows(view, server.settings.annotations):
         at = {"line": row.line, "character": 0}
         words = title(view, row, delta_of(server, view, row))
         found.append({"range": {"start": at, "end": at}, "command": command_for(server, view, row, words)})
     return found
+
+
+def workbench(server: RidgelineServer, uri: str) -> list[protocol.Json]:
+    """What can be done with generated code, above its first line, and above its kernels what was measured of them."""
+    document = server.documents.get(uri)
+    kind = generated_kind(document) if document is not None else None
+    if document is None or kind is None:
+        return []
+    view, argument = server.view(uri), {"uri": uri}
+    profile = protocol.CLIENT_PROFILE if protocol.CLIENT_PROFILE in server.wishes.commands else protocol.COMMAND_PROFILE
+    offers = [("Profile this module", profile)] if kind == "module" else []
+    offers += [("Benchmark", protocol.COMMAND_BENCHMARK), ("Verify autotune", protocol.COMMAND_VERIFY)]
+    found = [_plain_lens(0, words, command, argument) for words, command in offers if server.trusted]
+    if view is not None and view.run.wire()["trace"]:
+        openers = [name for name in (protocol.CLIENT_OPEN_TRACE,) if name in server.wishes.commands]
+        command = [*openers, protocol.COMMAND_OPEN_TRACE][0]
+        found.append(_plain_lens(0, "Open in Perfetto", command, {"run": view.run.id}))
+    for line, words in server.benched.get(uri, {}).items():
+        if line < len(document.lines):
+            found.append(_plain_lens(line, words, protocol.COMMAND_BENCHMARK, argument))
+    return found
+
+
+def generated_kind(document: Document) -> str | None:
+    """``module`` or ``kernel`` for what Inductor generated, by what it writes into every such file."""
+    for line in document.lines[:MAX_HEAD]:
+        if line.startswith("# AOT ID:"):
+            return "module"
+        if line.startswith(("@triton_heuristics.", "@triton.jit")):
+            return (
+                "kernel" if any(text.startswith("@triton_heuristics.") for text in document.lines[:MAX_HEAD]) else None
+            )
+    return None
+
+
+def _plain_lens(line: int, words: str, command: str, argument: protocol.Json) -> protocol.Json:
+    at = {"line": line, "character": 0}
+    named = {"title": words, "command": command, "arguments": [argument]}
+    return {"range": {"start": at, "end": at}, "command": named}
 
 
 def command_for(server: RidgelineServer, view: View, row: Row, words: str) -> protocol.Json:

@@ -15,6 +15,7 @@ from ridgeline.lsp.server import RidgelineServer
 from ridgeline.lsp.settings import SettingError
 from ridgeline.lsp.store import ShownRun
 from ridgeline.runs.processes import unsupported
+from ridgeline.runs.spec import RunSpec
 from ridgeline.runs.store import Store
 from ridgeline.units import duration
 
@@ -22,17 +23,30 @@ Json = protocol.Json
 
 OUTPUT_EVERY_S = 0.05
 
-SELECT_INTERPRETER = "ridgeline.selectInterpreter"
-REBUILD_ANALYSIS = "ridgeline.rebuildAnalysis"
-BUTTONS = {
-    "no-torch": ("Select Interpreter", SELECT_INTERPRETER),
-    "wrong-interpreter": ("Select Interpreter", SELECT_INTERPRETER),
-    "module-missing": ("Select Interpreter", SELECT_INTERPRETER),
-    "start-failed": ("Select Interpreter", SELECT_INTERPRETER),
-    "analysis-missing": ("Rebuild Analysis Environment", REBUILD_ANALYSIS),
-    "analysis-failed": ("Rebuild Analysis Environment", REBUILD_ANALYSIS),
+_INTERPRETER = ("Select Interpreter", "ridgeline.selectInterpreter")
+_ANALYSIS = ("Rebuild Analysis Environment", "ridgeline.rebuildAnalysis")
+_OTHERWISE = ("Profile With…", "ridgeline.profileWith")
+_REPORT = ("Debug Information", "ridgeline.debugInfo")
+_OPEN_SETTINGS = "ridgeline.openSettings"
+BUTTONS: dict[str, tuple[str, ...]] = {
+    "no-torch": _INTERPRETER,
+    "wrong-interpreter": _INTERPRETER,
+    "module-missing": _INTERPRETER,
+    "start-failed": _INTERPRETER,
+    "no-cuda": _INTERPRETER,
+    "analysis-missing": _ANALYSIS,
+    "analysis-failed": _ANALYSIS,
+    # A smaller batch, other arguments, the module that does the work.
+    "out-of-memory": _OTHERWISE,
+    "nothing-recorded": _OTHERWISE,
+    "bad-target": _OTHERWISE,
+    "disk-full": ("Choose Another Place", _OPEN_SETTINGS, "ridgeline.storage.path"),
+    "bad-setting": ("Open Settings", _OPEN_SETTINGS, "ridgeline.run"),
+    "no-device-records": _REPORT,
+    "agent-failed": _REPORT,
+    "supervisor-lost": _REPORT,
 }
-"""A cause's button and the client command behind it, offered where the client has the command."""
+"""A cause's button, the client command behind it and its arguments; offered where the client has the command."""
 
 
 def refuse(code: str, message: str) -> JsonRpcException:
@@ -86,7 +100,7 @@ def _concluded(server: RidgelineServer, reporter: Reporter, runner: Runner, fini
     state: protocol.State = "done" if run is not None else "failed"
     if runner.cancelled and run is None:
         state = "cancelled"
-    cause = finished.get("cause")
+    cause = finished.get("cause") if run is None else doubt(run, runner.spec)
     message = summary(run) if run is not None else str((cause or {}).get("message") or "nothing was recorded")
     status = finished.get("exit_status")
     if run is not None and status and spec_continues(runner):
@@ -104,9 +118,26 @@ def _concluded(server: RidgelineServer, reporter: Reporter, runner: Runner, fini
         "exitStatus": status,
         "seconds": round(runner.elapsed, 3),
         "message": message,
-        "cause": _cause(server, cause) if cause and state == "failed" else None,
+        "cause": _cause(server, cause) if cause and state != "cancelled" else None,
         "log": str(runner.folder.log) if runner.folder.log.is_file() else None,
     }
+
+
+def doubt(run: ShownRun, spec: RunSpec) -> Json | None:
+    """What a person must know at once of a run that has a result: that the device itself was not seen."""
+    for warning in (run.manifest.get("quality") or {}).get("warnings") or []:
+        if warning["code"] == "no-device-records":
+            hint = "in a container, mount the driver's libcupti and allow profiling; end nsys, ncu or dcgm"
+            return {"code": warning["code"], "message": str(warning["message"]), "hint": hint}
+    kinds = {device.get("kind") for device in run.manifest.get("devices") or []}
+    if spec.device == "cuda" and "cuda" not in kinds:
+        hint = "is torch built for CUDA, and does it see the device?"
+        return {
+            "code": "no-cuda",
+            "message": "nothing ran on a CUDA device; what is shown is the processor's",
+            "hint": hint,
+        }
+    return None
 
 
 def spec_continues(runner: Runner) -> bool:
@@ -142,10 +173,10 @@ def _failed(
 
 
 def _cause(server: RidgelineServer, cause: Json) -> protocol.Cause:
-    title, command = BUTTONS.get(str(cause.get("code")), ("", ""))
+    title, command, *arguments = BUTTONS.get(str(cause.get("code")), ("", ""))
     actions: list[protocol.CauseAction] = []
     if command in server.wishes.commands:
-        actions.append({"title": title, "command": command, "arguments": []})
+        actions.append({"title": title, "command": command, "arguments": arguments})
     return {
         "code": str(cause.get("code")),
         "message": str(cause.get("message")),

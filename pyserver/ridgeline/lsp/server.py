@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+INDEX_PATIENCE_S = 10.0
+
 
 class Protocol(LanguageServerProtocol):
     """pygls' protocol with our own documents (see :mod:`ridgeline.lsp.documents`) and plain JSON for our own methods."""
@@ -162,6 +164,8 @@ class RidgelineServer(LanguageServer):
         """Children that serve traces."""
         self.compared: dict[str, Compared | None] = {}
         """By run id: what changed since the run before; ``None`` until that is known, and where there is none."""
+        self.benched: dict[str, dict[int, str]] = {}
+        """By URI of a generated file: what its benchmark measured, in words, by the zero-based line of the kernel."""
         self.pins: frozenset[str] | None = None
         """Runs that were pinned when what is shown was compared; ``None`` until something was."""
         self.timed: dict[str, list[Timed]] = {}
@@ -200,6 +204,7 @@ class RidgelineServer(LanguageServer):
             if view is not None:
                 changed |= view.apply(edit) or any(is_marked(line) for line in (*edit.old, *edit.new))
         document.version = params.text_document.version
+        self.benched.pop(document.uri, None)
         if view is not None and (changed or view.anchors.edited):
             self._settle(document.uri)
 
@@ -207,6 +212,7 @@ class RidgelineServer(LanguageServer):
         self.documents.pop(uri, None)
         self._views.pop(uri, None)
         self.timed.pop(uri, None)
+        self.benched.pop(uri, None)
         self._late_uris.discard(uri)
 
     def _settle(self, uri: str) -> None:
@@ -294,6 +300,14 @@ class RidgelineServer(LanguageServer):
             if folder not in self._indexing and len(self._indexing) < 2:
                 self._indexing.add(folder)
                 self.spawn(self._index(folder))
+
+    async def indexed(self) -> None:
+        """Waits until the runs that are being indexed are; not for ever, and not where there is nothing to wait for."""
+        self.library.newest()
+        self.index_missing()
+        deadline = asyncio.get_running_loop().time() + INDEX_PATIENCE_S
+        while self._indexing and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
 
     async def loaded(self, info: RunInfo) -> ShownRun | None:
         """The run, indexed first where it must be; ``None`` where that fails."""

@@ -119,6 +119,8 @@ class Library:
     selected: str | None = None
     hidden: set[str] = field(default_factory=set)
     muted: set[str] = field(default_factory=set)
+    searched: dict[str, Json] = field(default_factory=dict)
+    """By kernel id: what **Verify autotune** found in this session, in the shape of the profile's ``autotune``."""
     unindexed: dict[Path, RunInfo] = field(default_factory=dict)
     """Finished runs without a usable index; the server has it built in a child process."""
     unreadable: dict[Path, RunInfo] = field(default_factory=dict)

@@ -95,7 +95,9 @@ def matches(query: str, name: str) -> bool:
 
 def register(server: RidgelineServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    def document_symbol(ls: RidgelineServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+    async def document_symbol(ls: RidgelineServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        # Editors keep the symbols that they were given first, and there is no request to ask again.
+        await ls.indexed()
         return of_document(ls, params.text_document.uri)
 
     @server.feature(types.WORKSPACE_SYMBOL)

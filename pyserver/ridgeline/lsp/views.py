@@ -63,6 +63,8 @@ class View:
     """The text that was profiled is known, so lines were compared with it."""
     matches: bool = True
     """Generated code only: the document is the profiled version, to the letter."""
+    searched: Mapping[str, Json] = field(default_factory=dict)
+    """The library's: gains that were verified in this session."""
     hottest: list[Item] = field(default_factory=list)
     """All items, those with the largest share first."""
     _by_line: dict[int, list[Item]] = field(default_factory=dict)
@@ -86,6 +88,15 @@ class View:
         if self.generated and not self.matches:
             return "other-version"
         return "edited" if self.anchors.edited else "fresh"
+
+    def tuned(self, row: Row) -> Json | None:
+        """What another configuration may gain of a row, or does: what was verified here goes before the profile's word."""
+        tuned: Json | None = row.data.get("autotune")
+        if row.kind == "place" and len(row.data["kernels"]) == 1:
+            identity = row.data["kernels"][0]
+            own = self.kernels[identity].get("autotune")
+            tuned = {"kernel": identity, **own} if own else self.searched.get(identity)
+        return {**tuned, **self.searched.get(tuned["kernel"], {})} if tuned else None
 
     def line_of(self, profiled: int) -> tuple[int, bool] | None:
         """Where a profiled (one-based) line stands now, zero-based, and whether it is stale; ``None`` if lost."""
@@ -178,7 +189,7 @@ def build_view(document: Document, path: str, text: str, library: Library) -> Vi
         profiled = list(document.lines)
     verified = profiled is not None
     anchors = Anchors(profiled if profiled is not None else _lines_from_rows(part, document.lines), _spans(part))
-    view = View(document, run, entry, part, anchors, generated, verified)
+    view = View(document, run, entry, part, anchors, generated, verified, searched=library.searched)
     if generated:
         # Generated code is never edited in place: another text is another version, and its numbers would be wrong.
         view.matches = same or (snapshot is not None and document.lines == profiled)
