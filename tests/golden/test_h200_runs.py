@@ -68,6 +68,24 @@ def test_phases_of_a_compiled_step(runs: dict[str, ProfileDocument]) -> None:
     assert optimizer.phase.optimizer_us == pytest.approx(optimizer.device_us)
 
 
+PHASES = {
+    # forward, backward, optimizer, in microseconds of the window
+    "mlp_train": (1115.358, 1604.990, 424.928),
+    "encoder_train": (1078.937, 1878.630, 295.072),
+    "slow_habits": (414.848, 95.456, 1.792),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PHASES))
+def test_all_device_time_has_a_phase(runs: dict[str, ProfileDocument], name: str) -> None:
+    phases, total = runs[name].phases, runs[name].totals.self_device_us
+    assert phases is not None
+    assert (phases.forward_us, phases.backward_us, phases.optimizer_us) == pytest.approx(PHASES[name], abs=0.001)
+    assert phases.forward_us + phases.backward_us + phases.optimizer_us + phases.unknown_us == pytest.approx(total)
+    # Rows of lines hold the same, less what no line is known for.
+    assert sum(line.phase.optimizer_us for line in runs[name].lines) <= phases.optimizer_us * 1.000001
+
+
 def test_every_generated_kernel_leads_to_its_module_and_call_line(runs: dict[str, ProfileDocument]) -> None:
     for kernel in runs["mlp_train"].kernels:
         if kernel.name.startswith("triton_"):

@@ -37,7 +37,7 @@ def test_the_published_schema_is_that_of_the_types() -> None:
 def test_every_field_of_the_contract_is_there() -> None:
     names = set(json.loads(profile_io.to_json(document())))
     assert names == {
-        "schema", "source", "totals", "files", "quality", "devices", "categories", "own_categories", "kernels", "lines", "idle",
+        "schema", "source", "totals", "files", "quality", "devices", "categories", "own_categories", "kernels", "lines", "phases", "idle",
         "compile_events", "padding", "ops", "ranges", "memory", "unattributed", "steps", "modules", "findings",
     }  # fmt: skip
 

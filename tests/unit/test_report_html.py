@@ -131,6 +131,28 @@ def test_figures_of_the_corpus(workload: str, corpus: Path, built: None) -> None
     # Every part of the step is there once. Kernels overlap by nanoseconds at most in these traces.
     assert sum(part["us"] for part in data["devices"][0]["parts"]) == pytest.approx(step, rel=1e-5)
     assert data["unattributed"]["us"] + sum(row["split"] for row in data["lines"]) == pytest.approx(total)
+    if data["phases"] is not None:
+        assert sum(data["phases"].values()) == pytest.approx(total)
+
+
+# microseconds a step of forward, backward and optimizer, with the generated modules at hand
+COMPILED = {
+    "encoder_cudagraph": (1092.103, 1905.557, 300.574),
+    "encoder_train": (1064.940, 1890.462, 296.744),
+    "mixnet_train": (14767.133, 44260.681, 76.862),
+    "mlp_train": (1082.971, 1556.547, 425.043),
+}
+
+
+@pytest.mark.parametrize("workload", sorted(COMPILED))
+def test_a_compiled_step_is_forward_backward_and_optimizer(workload: str, corpus: Path) -> None:
+    """Stacks of a compiled function end at its call: what runs is told apart by the graph, not by the line."""
+    folder = corpus / workload
+    made = analysis.analyze_paths([folder / "trace.json.gz"], generated=folder / "generated.tar.gz")
+    phases = page_data(made)["phases"]
+    found = (phases["forward"], phases["backward"], phases["optimizer"])
+    assert found == pytest.approx(COMPILED[workload], abs=0.001)
+    assert phases.get("not known", 0.0) < 0.01 * sum(found)
 
 
 def test_parts_are_disjoint_and_what_overlaps_is_said() -> None:

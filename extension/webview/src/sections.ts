@@ -95,7 +95,7 @@ function phases(page: Page): HTMLElement | null {
     "div",
     {},
     h("h3", {}, "Forward, backward, optimizer"),
-    h("p", { class: "note" }, "Of the device time that has a statement."),
+    h("p", { class: "note" }, "Of all device time, by the graph, the operator or the optimizer that launched it."),
     simple("Phases", ["phase", `time/${page.per}`, "share"], rows),
   );
 }

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.attribution.model import Attribution, PhaseOf
-from ridgeline.profile import Line, SourceRef, Unattributed
+from ridgeline.profile import Line, Phases, SourceRef, Unattributed
 from ridgeline.trace.tables import F64, I32, Trace
 from ridgeline.trace.work import WorkTable
 
@@ -104,6 +104,16 @@ def line_rows(
     _host_time(trace, attribution, rows)
     lines = sorted(rows.values(), key=lambda line: (-line.device_us, line.file, line.line))
     return lines, _unattributed(work, attribution, ~owned, total, lines)
+
+
+def phase_totals(work: WorkTable, attribution: Attribution) -> Phases | None:
+    """All device time by phase; None where not a single launch has one."""
+    sums = np.bincount(attribution.phase, weights=work.time, minlength=len(PhaseOf)).tolist()
+    known = Phases(
+        forward_us=sums[PhaseOf.FORWARD], backward_us=sums[PhaseOf.BACKWARD], optimizer_us=sums[PhaseOf.OPTIMIZER],
+        unknown_us=sums[PhaseOf.UNKNOWN],
+    )  # fmt: skip
+    return known if known.forward_us or known.backward_us or known.optimizer_us else None
 
 
 def _unattributed(

@@ -162,16 +162,15 @@ class _Maker:
         }  # fmt: skip
 
     def _phases(self) -> Json | None:
-        """Forward, backward and optimizer, of the device time that lies on statements.
-
-        A whole function's time is not told apart: what it launches may be its backward pass.
-        """
-        rows = [line.phase for line in self.document.lines if line.granularity == "statement"]
-        sums = {
-            "forward": sum(p.forward_us for p in rows), "backward": sum(p.backward_us for p in rows),
-            "optimizer": sum(p.optimizer_us for p in rows),
+        """Forward, backward, optimizer and what is none of them for sure: of all device time."""
+        sums = self.document.phases
+        if sums is None:
+            return None
+        named = {
+            "forward": sums.forward_us, "backward": sums.backward_us, "optimizer": sums.optimizer_us,
+            "not known": sums.unknown_us,
         }  # fmt: skip
-        return {name: us / self.steps for name, us in sums.items()} if any(sums.values()) else None
+        return {name: us / self.steps for name, us in named.items() if us or name != "not known"}
 
     def _kernel(self, kernel: Kernel, rank: int) -> Json:
         own = [s for s in kernel.source if not s.library] or kernel.source

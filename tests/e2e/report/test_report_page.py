@@ -27,6 +27,7 @@ from ridgeline.profile import (
     Op,
     Peaks,
     Phase,
+    Phases,
     ProfileDocument,
     QualityWarning,
     Range,
@@ -72,6 +73,7 @@ def many(kernels: int, name: str = "") -> ProfileDocument:
     return ProfileDocument(
         source=Source(kind="run", path="/p/train.py", steps=20, torch="2.13.0", argv=["train.py", "--token", "abc"]),
         devices=[device], kernels=rows, idle=idle,
+        phases=Phases(forward_us=0.3 * busy, backward_us=0.5 * busy, optimizer_us=0.15 * busy, unknown_us=0.05 * busy),
         categories=[CategoryRow(device=0, category="gemm", time_us=busy, share_pct=100.0, count=20 * kernels)],
         lines=[
             Line(
