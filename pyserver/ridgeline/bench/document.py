@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
 
-from ridgeline.bench import measure, search, verdict, workbench
+from ridgeline.bench import measure, multi, search, verdict, workbench
 from ridgeline.bench.needs import inner
 from ridgeline.bench.plan import Kernel, Plan, moved_bytes
 from ridgeline.inductor.kernel_file import parse_kernel_file
@@ -57,6 +57,7 @@ def request(
         "cuda": cuda,
         "inputs": plan.inputs,
         "unbacked": plan.unbacked,
+        "multi": {choice.name: list(choice.members) for choice in plan.choices},
         "caches": caches,
         "timeout_s": timeout_s,
         "edited": against.copy if against is not None else None,
@@ -142,6 +143,7 @@ def build(
         "python": result.get("python"),
         "device": result.get("device"),
         "kernels": kernels,
+        "multi_kernels": [multi.ranked(choice, kernels) for choice in plan.choices],
         "fallbacks": plan.fallbacks,
         "notes": [*plan.notes, *result.get("notes", [])],
         "warnings": list(result.get("warnings", [])),

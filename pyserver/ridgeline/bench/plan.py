@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.bench import harness as harnesses
+from ridgeline.bench import multi
 from ridgeline.bench import needs as user_needs
 from ridgeline.bench.signatures import Signature, dtype_of_comment, inductor_meta, signature
 from ridgeline.bench.symbols import Symbols
@@ -72,6 +73,7 @@ class Plan:
     unbacked: list[str] = field(default_factory=list)
     fallbacks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    choices: list[multi.Choice] = field(default_factory=list)
     symbols: list[str] = field(default_factory=list)
     """Sizes that ``--size`` can give."""
     run: str | None = None
@@ -138,7 +140,10 @@ class _Module:
         """Symbol -> the input that gives it (``s77 = primals_1``)."""
         self.comment_types = dtype_of_comment(text)
         self.device = "cuda:0" if "empty_strided_cuda(" in _calls_of(body) else "cpu"
-        self.kernels = {name: self._kernel(name) for name, d in self.wrapper.kernels.items() if d.how != "multi_kernel"}
+        self.kernels = {
+            name: self._kernel(name) for name, d in self.wrapper.kernels.items() if not d.how.endswith("multi_kernel")
+        }
+        self.choices: dict[str, multi.Choice] = {}
 
     def _kernel(self, name: str) -> Kernel:
         definition = self.wrapper.kernels[name]
@@ -168,6 +173,7 @@ class _Module:
             raise PlanError(
                 f"{self.path}:{error.lineno}: no valid Python even without its harness ({error.msg})"
             ) from error
+        self.choices = multi.choices(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and (node.name == "call" or node.name.startswith("partition_")):
                 for statement in node.body:
@@ -185,6 +191,7 @@ class _Module:
             unbacked=self.unbacked,
             fallbacks=self._fallbacks(),
             notes=notes,
+            choices=list(self.choices.values()),
             symbols=[*self.sizes, *(name for name in self.unbacked if name not in self.sizes)],
         )
 
@@ -295,13 +302,17 @@ class _Module:
             return
         called = function.value if isinstance(function, ast.Attribute) and function.attr == "run" else function
         kernel = self.kernels.get(called.id) if isinstance(called, ast.Name) else None
+        choice = self.choices.get(called.id) if isinstance(called, ast.Name) else None
         if kernel is not None:
-            kernel.sites.append(self._site(kernel, node))
+            kernel.sites.append(self._site(kernel, node.args, node.lineno))
+        for member, name in enumerate(choice.members if choice is not None else ()):
+            if choice is not None and (kernel := self.kernels.get(name)) is not None:
+                kernel.sites.append(self._site(kernel, choice.arguments(member, node.args), node.lineno))
 
-    def _site(self, kernel: Kernel, node: ast.Call) -> Site:
-        site = Site(node.lineno, [], [])
+    def _site(self, kernel: Kernel, given: list[ast.expr], line: int) -> Site:
+        site = Site(line, [], [])
         types = kernel.signature.dtypes
-        for position, argument in enumerate(node.args):
+        for position, argument in enumerate(given):
             name = ast.unparse(argument)
             declared = types[position] if position < len(types) else None
             value = self._value(argument)

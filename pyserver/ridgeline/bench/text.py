@@ -37,6 +37,11 @@ def show(document: dict[str, Any], console: Console) -> None:
     for kernel in document["kernels"]:
         for line in _lines(kernel):
             console.print(escape(f"{kernel['name']}: {line}"), highlight=False)
+    for choice in document["multi_kernels"]:
+        said = [choice[cache]["sentence"] for cache in ("cold", "warm") if choice[cache]]
+        console.print(
+            escape(f"{choice['name']}: {'; '.join(said) or 'its kernels were not measured'}"), highlight=False
+        )
     for fallback in document["fallbacks"]:
         reason = fallback["reason"] or f"{fallback['op']} is no kernel of this module's"
         console.print(escape(f"line {fallback['line']}: {reason}"), highlight=False)

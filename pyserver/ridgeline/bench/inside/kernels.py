@@ -91,13 +91,16 @@ class Measuring:
         for name, kernel in kernels.items():
             if kernel is not None:
                 setattr(module, name, Proxy(name, kernel, self))
+        several = {name: getattr(module, name) for name in self.request["multi"] if hasattr(module, name)}
+        for name, several_in_one in several.items():
+            setattr(module, name, MultiProxy(self.request["multi"][name], several_in_one, self))
         try:
             module.call(inputs)
             self._synchronize()
         except Exception as error:  # noqa: BLE001 - whatever stops the module is said, and its kernels are measured singly
             self.session.note(self._missing_op(error) or f"the module stops at {self._place(error)} ({_line(error)})")
         finally:
-            for name, kernel in kernels.items():
+            for name, kernel in {**kernels, **several}.items():
                 if kernel is not None:
                     setattr(module, name, kernel)
 
@@ -272,6 +275,25 @@ class Proxy:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kernel, name)
+
+
+class MultiProxy:
+    """Stands in for a multi-kernel: measures each of its kernels on the first call's arguments, and passes calls on."""
+
+    def __init__(self, names: list[str], multi: Any, measuring: Measuring) -> None:
+        self._names, self._multi, self._measuring = names, multi, measuring
+
+    def run(self, *given: Any, **named: Any) -> Any:
+        line = _caller(self._measuring.request["path"])
+        for index, (name, kernel) in enumerate(zip(self._names, self._multi.kernels)):
+            if name in self._measuring.wanted and name not in self._measuring.rows:
+                choose = getattr(self._multi, "_get_filtered_args", None)
+                own = list(given if choose is None else choose(given, index))
+                self._measuring.take(name, kernel, own, named, "as in the module's run", line)
+        return self._multi.run(*given, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._multi, name)
 
 
 def load(path: str, stem: str) -> Any:
