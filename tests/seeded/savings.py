@@ -1,7 +1,7 @@
 """Mended programs against faulty ones: is the promised saving the real one?
 
     python tests/seeded/savings.py cpu [NAME…]        live on this machine
-    python tests/seeded/savings.py frozen [NAME…]     from frozen/runs.tar.gz and frozen/pairs.json (``record_device.py``)
+    python tests/seeded/savings.py frozen [NAME…]     from frozen/runs.tar.xz and frozen/pairs.json (``record_device.py``)
 
 Promised: the finding's saving over the recorded step. Real: 1 - mended/faulty time of a step, unprofiled, median of five
 alternating pairs. Within 0.7 to 1.3 of the promise counts.
@@ -112,7 +112,7 @@ def frozen(programs: Sequence[markers.Seeded]) -> list[Row]:
     pairs = json.loads((HERE / "frozen" / "pairs.json").read_text(encoding="utf-8"))
     rows = []
     with tempfile.TemporaryDirectory(prefix="savings_") as folder:
-        with tarfile.open(HERE / "frozen" / "runs.tar.gz") as packed:
+        with tarfile.open(HERE / "frozen" / "runs.tar.xz") as packed:
             packed.extractall(folder, filter="data")
         for program in programs:
             run = Path(folder) / "runs" / program.name

@@ -173,7 +173,7 @@ def main(arguments: Sequence[str]) -> int:
                 )
 
     outcomes = (
-        frozen(programs, HERE / "frozen" / "runs.tar.gz", report) if which == "frozen" else live(programs, report)
+        frozen(programs, HERE / "frozen" / "runs.tar.xz", report) if which == "frozen" else live(programs, report)
     )
     print(table(outcomes))
     loud = any(o.wrong for o in outcomes if not o.expected)

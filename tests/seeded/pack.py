@@ -1,0 +1,94 @@
+"""Packs the run folders of ``record_device.py`` for ``frozen/``, small enough for the repository.
+
+    python tests/seeded/pack.py RUNS.tar.gz tests/seeded/frozen/runs.tar.xz
+
+Left out: recordings of programs whose text is another by now (they prove nothing about it, and the suite passes them
+over), recordings without a sidecar, and of every trace what the analysis does not read: the flow arrows between events
+(``ph`` s, t, f) and some numbers of the recorder's own. The inner ``trace.json.gz`` are stored, not compressed, so that xz sees the text. Every analysis is run
+before and after; if a finding differs, nothing is written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import markers  # noqa: E402
+import suite  # noqa: E402
+
+FLOWS = ("s", "t", "f")
+UNREAD = ("Ev Idx", "Record function id", "cbid", "context", "queued")
+"""Arguments of events."""
+
+
+def trim(path: Path) -> None:
+    """A trace without what is not read, gzip without compression and without a time stamp."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        trace = json.load(file)
+    trace["traceEvents"] = [event for event in trace["traceEvents"] if event.get("ph") not in FLOWS]
+    for event in trace["traceEvents"]:
+        for name in UNREAD:
+            event.get("args", {}).pop(name, None)
+    text = json.dumps(trace, separators=(",", ":"), ensure_ascii=False).encode()
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=0, fileobj=raw, mtime=0) as out:
+        out.write(text)
+
+
+def findings(run: Path) -> list[dict[str, Any]]:
+    from ridgeline import profile_io
+    from ridgeline.analysis import analyze_run
+
+    found: list[dict[str, Any]] = json.loads(profile_io.to_json(analyze_run(run)))["findings"]
+    return found
+
+
+def keep(runs: Path, programs: Sequence[markers.Seeded]) -> list[Path]:
+    """Folders of recordings of programs as they stand now."""
+    known = {p.name: p for p in programs}
+    return [
+        run
+        for run in sorted(runs.iterdir())
+        if run.name in known and (run / "sidecar.json").is_file() and suite.is_of(known[run.name], run)
+    ]
+
+
+def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without owner and time: the same recordings give the same archive."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mtime = 0
+    return member
+
+
+def main(arguments: Sequence[str]) -> int:
+    source, target = map(Path, arguments)
+    with tempfile.TemporaryDirectory(prefix="pack_") as folder:
+        with tarfile.open(source) as packed:
+            packed.extractall(folder, filter="data")
+        runs = keep(Path(folder) / "runs", markers.read_all(HERE / "device"))
+        for run in runs:
+            before = findings(run)
+            trim(run / "trace.json.gz")
+            (run / "profile.json").unlink(missing_ok=True)
+            if findings(run) != before:
+                print(f"{run.name}: other findings after trimming; nothing written", file=sys.stderr)
+                return 1
+        partial = target.with_suffix(".part")
+        with tarfile.open(partial, "w:xz", preset=9) as archive:
+            for run in runs:
+                archive.add(run, f"runs/{run.name}", filter=plain)
+        partial.replace(target)
+    print(f"{len(runs)} recordings, {target.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
