@@ -44,6 +44,8 @@ from ridgeline.trace.tables import StepRow, Trace
 from ridgeline.trace.work import WorkTable, work_table
 
 TRACE_SUFFIXES = (".json", ".json.gz")
+BUSY_MACHINE_PCT = 10.0
+"""From here on a reader is told: every tenth of what is shown for the host is waiting for a core."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -310,6 +312,13 @@ def _explain_quality(document: ProfileDocument, attribution: Attribution, record
         warnings += [QualityWarning(code="note", message=note) for note in recording.sidecar.notes]
         warnings += [QualityWarning(code="hook", message=error) for error in recording.sidecar.errors]
     warnings += [QualityWarning(code="note", message=note) for note in recording.notes]
+    waited = document.source.cpu_wait_pct
+    if waited is not None and waited >= BUSY_MACHINE_PCT:
+        text = (
+            f"the program's threads were without a core {waited:.0f} % of the time that they wanted to run: other processes "
+            "are at work, or there are more threads and workers than cores. Times on the host are too long and scatter"
+        )
+        warnings.append(QualityWarning(code="busy-machine", message=text))
 
 
 def bring_peaks(run_dir: Path) -> str | None:

@@ -23,6 +23,11 @@ FLOOR = 0.02
 SPREADS = 1.5
 """How many interquartile ranges (the mean of both runs') a change must exceed: the distance at which box plots call a
 value an outlier (Tukey 1977)."""
+FEW = 20
+"""The spread of ``n`` samples counts (1 + FEW / n) times: the interquartile range of three is off by its own size, and a
+profile has hundreds of rows that may each look changed by chance. Chosen so that two halves of one recording agree."""
+UNKNOWN = 0.5
+"""Interquartile range, relative, that a row of one or two launches is taken to have: it shows none of its own."""
 RESOLUTION_US = 0.1
 """CUPTI's timestamps step by 32 ns on current devices; sums of a few such steps are not a change."""
 GONE = 0.005
@@ -85,7 +90,12 @@ def compare(before: Json, after: Json) -> Comparison:
     refused = _refusals(before, after, basis)
     pairs, appeared, vanished = _match(before["kernels"], after["kernels"], per)
     # On a CPU all kernels share the machine with whatever else runs: what moves the steps moves every row.
-    wobble = max(_step_spread(before), _step_spread(after)) if _on_cpu(before) or _on_cpu(after) else 0.0
+    contended = max(_contention(before), _contention(after))
+    wobble = (
+        max(_step_spread(before), _step_spread(after), contended / SPREADS)
+        if _on_cpu(before) or _on_cpu(after)
+        else 0.0
+    )
     device = _whole(
         "device time",
         sum(k["total_us"] for k in before["kernels"]) / per[0],
@@ -101,7 +111,7 @@ def compare(before: Json, after: Json) -> Comparison:
         before=str(before["source"].get("path")),
         after=str(after["source"].get("path")),
         basis=basis,
-        step=None if refused else _step_change(before, after),
+        step=None if refused else _step_change(before, after, contended),
         device=device,
         kernels=kernels,
         lines=_line_changes(before["lines"], after["lines"], per, wobble),
@@ -156,6 +166,12 @@ def _step_spread(document: Json) -> float:
     return _iqr(walls) / median(walls) if walls and median(walls) > 0 else 0.0
 
 
+def _contention(document: Json) -> float:
+    """How much longer host time may have become for want of a core, relative to what it would be: w / (1 - w)."""
+    waited = min((document["source"].get("cpu_wait_pct") or 0.0) / 100, 0.99)
+    return waited / (1 - waited)
+
+
 def _kernel_spread(before: Json, after: Json) -> float:
     """Spread of the summed device time: of independent kernels, so squares add."""
     spreads = []
@@ -171,15 +187,21 @@ def _whole(label: str, before: float, after: float, spread: float) -> Change:
     return Change(label=label, before_us=before, after_us=after, verdict=_verdict(before, after, noise), noise_us=noise)
 
 
-def _step_change(before: Json, after: Json) -> Change | None:
+def _step_change(before: Json, after: Json, contended: float) -> Change | None:
     """Unprofiled steps where both runs have them, else the recorded ones."""
     plain = [d["totals"].get("plain_step_us") for d in (before, after)]
     walls = [_walls(before), _walls(after)]
     if not all(walls) and not all(plain):
         return None
     a, b = (float(p) if all(plain) else median(w) for p, w in zip(plain, walls))
-    noise = max(FLOOR * min(a, b), SPREADS * (_iqr(walls[0]) + _iqr(walls[1])) / 2)
+    spread = sum(_iqr(w) * _uncertain(len(w)) for w in walls) / 2
+    noise = max(FLOOR * min(a, b), SPREADS * spread, contended * max(a, b))
     return Change(label="step", before_us=a, after_us=b, verdict=_verdict(a, b, noise), noise_us=noise)
+
+
+def _uncertain(samples: float) -> float:
+    """What the spread of so many samples is multiplied by."""
+    return 1 + FEW / max(samples, 1.0)
 
 
 def _noise(before: float, after: float, spread: float) -> float:
@@ -219,7 +241,10 @@ class _Row:
     def add(self, kernel: Json, steps: int) -> _Row:
         count = kernel["count"] / steps
         self.time_us += kernel["median_us"] * count
-        self.spread_us += (kernel["q3_us"] - kernel["q1_us"]) * count
+        if kernel["count"] > 2:
+            self.spread_us += (kernel["q3_us"] - kernel["q1_us"]) * count * _uncertain(kernel["count"])
+        else:
+            self.spread_us += UNKNOWN * kernel["median_us"] * count
         self.launches += count
         return self
 

@@ -61,6 +61,8 @@ class Source:
     steps: int | None = None
     profiler_overhead_pct: float | None = None
     other_processes_on_device: int | None = None
+    cpu_wait_pct: float | None = None
+    """Of the time in which the program's threads ran or were ready to: how much they had no core. None: not known."""
 
 
 @dataclass(slots=True, kw_only=True)

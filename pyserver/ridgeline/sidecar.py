@@ -38,6 +38,10 @@ class Window:
     lines: bool = False
     """Whether the user-line timeline ran."""
     complete: bool = True
+    ran_ns: int | None = None
+    """All threads of the process together, within the window; None where the system does not tell."""
+    waited_ns: int | None = None
+    """The same: ready to run and without a core."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -51,6 +51,8 @@ def test_a_training_loop_gets_a_settled_window_between_plain_steps(runner: Runne
     assert all(window["start_ns"] <= step["start_ns"] < step["end_ns"] <= window["end_ns"] for step in window["steps"])
     steps = len(window["steps"])
     assert sum(event["name"] == "Optimizer.step#SGD.step" for event in run.events()) in (steps, steps - 1)
+    assert window["ran_ns"] > 0
+    assert window["waited_ns"] >= 0
     assert sidecar["timeline"]["threads"]
     assert (run.folder / "captured").exists()
     assert run.phases()[-1] == "done"

@@ -13,8 +13,10 @@ import pytest
 from ridgeline.analysis import analyze_paths
 from ridgeline.assemble.categories import bare, classify
 from ridgeline.assemble.exposure import _alone
+from ridgeline.assemble.recorded import cpu_wait_pct
 from ridgeline.profile import Category, ProfileDocument
 from ridgeline.profile_io import UnreadableError
+from ridgeline.sidecar import Window
 from ridgeline.trace.tables import Work
 
 Event = dict[str, Any]
@@ -233,3 +235,15 @@ def test_what_is_no_trace_is_one_clear_line(tmp_path: Path, name: str, content: 
 def test_a_missing_file_says_what_to_name(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="does not exist"):
         analyze_paths([tmp_path / "nothing.json"])
+
+
+@pytest.mark.parametrize(
+    ("ran", "waited", "percent"),
+    [(75, 25, 25.0), (100, 0, 0.0), (0, 0, None), (None, None, None)],
+)
+def test_waiting_for_a_core_is_part_of_the_time_that_threads_wanted_one(
+    ran: int | None, waited: int | None, percent: float | None
+) -> None:
+    window = Window(trace="trace.json.gz", reason="stable", ran_ns=ran, waited_ns=waited)
+    assert cpu_wait_pct(window) == percent
+    assert cpu_wait_pct(None) is None

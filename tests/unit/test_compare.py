@@ -106,3 +106,42 @@ def test_two_runs_of_one_program_are_no_change_19_times_of_20() -> None:
 
     outcomes = [compare(run(), run()) for _ in range(20)]
     assert sum(not found.changed and found.device.verdict == "same" for found in outcomes) >= 19
+
+
+def test_three_launches_a_run_do_not_make_a_profile_of_claims() -> None:
+    """Hundreds of rows, three samples each, all of one distribution: hardly a row may look changed by chance."""
+    rng = random.Random(3)
+
+    def run() -> Doc:
+        kernels = []
+        for n in range(400):
+            low, middle, high = sorted(rng.gauss(50.0, 5.0) for _ in range(3))
+            made = kernel(f"k{n}", middle, count=3)
+            made.q1_us, made.q3_us, made.total_us = (low + middle) / 2, (middle + high) / 2, low + middle + high
+            kernels.append(made)
+        return document(*kernels)
+
+    claimed = [sum(row.verdict != "same" for row in compare(run(), run()).kernels) for _ in range(10)]
+    assert sum(claimed) <= 0.005 * 400 * 10, claimed
+
+
+def test_one_launch_a_run_shows_no_spread_and_claims_only_what_is_plain() -> None:
+    before = document(kernel("a", 10.0, count=1, iqr=0.0), kernel("b", 10.0, count=1, iqr=0.0))
+    after = document(kernel("a", 15.0, count=1, iqr=0.0), kernel("b", 50.0, count=1, iqr=0.0))
+    verdicts = {row.label: row.verdict for row in compare(before, after).kernels}
+    assert verdicts == {"a": "same", "b": "slower"}
+
+
+def test_a_machine_without_cores_to_spare_claims_nothing_on_the_host() -> None:
+    """The program's threads had no core half of the time: twice as long says nothing."""
+    before, after = document(kernel("a", 10.0)), document(kernel("a", 18.0), step_us=1800)
+    assert compare(before, after).changed
+    for doc in (before, after):
+        doc["source"]["cpu_wait_pct"] = 50.0
+    found = compare(before, after)
+    assert found.step is not None
+    assert found.step.verdict == "same"
+    assert found.kernels[0].verdict == "slower"  # of a GPU, whose kernels do not wait for cores
+    for doc in (before, after):
+        doc["devices"][0]["kind"] = "cpu"
+    assert compare(before, after).kernels[0].verdict == "same"

@@ -51,6 +51,19 @@ def cpu(torch: Any) -> dict[str, Any]:
     }
 
 
+def scheduled() -> tuple[int, int] | None:
+    """Nanoseconds that this process' threads have run, and that they were ready to and had no core; Linux only."""
+    ran = waited = 0
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
+                numbers = file.read().split()
+            ran, waited = ran + int(numbers[0]), waited + int(numbers[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return ran, waited
+
+
 def _cpu_model() -> str | None:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

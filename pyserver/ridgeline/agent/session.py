@@ -6,6 +6,7 @@ import time
 from itertools import pairwise
 from typing import Any
 
+from . import machine
 from .kineto import Recording, initialize, mute
 from .labels import Scopes
 from .spec import Spec
@@ -43,6 +44,7 @@ class OpenRecording:
         self.started_ns = 0
         """0 until ``start``."""
         self._marks: dict[tuple[str, int], list[int]] = {}
+        self._scheduled: tuple[int, int] | None = None
 
     def prepare(self) -> None:
         """Warm the profiler up: what happens from now on until ``start`` pays for its beginning and is not recorded."""
@@ -54,6 +56,7 @@ class OpenRecording:
         if self._timeline is not None:
             self._timeline.budget = EARLY_LINES if self.state == "early" else BUDGET
             self._timeline.start()
+        self._scheduled = machine.scheduled()
         self.started_ns = time.time_ns()
         if self.driver is not None:
             self._marks[self.driver.kind, self.driver.order] = [self.started_ns]
@@ -99,6 +102,7 @@ class OpenRecording:
             return None
         if self._paused:
             mute(self._torch, False)
+        before, after = self._scheduled, machine.scheduled()
         lines = None
         if self._timeline is not None:
             self._timeline.stop()
@@ -121,6 +125,8 @@ class OpenRecording:
             "memory": recording.memory,
             "lines": lines is not None and bool(lines.threads),
             "complete": self.state != "window" or len(steps) >= self.target,
+            "ran_ns": None if before is None or after is None else max(after[0] - before[0], 0),
+            "waited_ns": None if before is None or after is None else max(after[1] - before[1], 0),
         }
         order = 4 if self.state == "window" and not steps else ORDER[self.state]
         return Take(recording, lines, window, labels, order)

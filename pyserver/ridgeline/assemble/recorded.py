@@ -11,6 +11,7 @@ import numpy as np
 from ridgeline.assemble.devices import WindowOf, median_us, overhead_pct
 from ridgeline.profile import RecordedWith, Source, Totals
 from ridgeline.sidecar import Sidecar
+from ridgeline.sidecar import Window as RecordedWindow
 from ridgeline.trace.tables import Call, Trace
 from ridgeline.trace.work import WorkTable
 
@@ -35,8 +36,17 @@ def source_of(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None, windo
         ),
         steps=window.steps,
         profiler_overhead_pct=overhead_pct(sidecar),
+        cpu_wait_pct=cpu_wait_pct(own),
         revision=_revision(Path(sidecar.main)) if sidecar and sidecar.main and run_dir else None,
     )
+
+
+def cpu_wait_pct(window: RecordedWindow | None) -> float | None:
+    """What the scheduler says of the window: other processes at work, or more threads than cores."""
+    if window is None or window.ran_ns is None or window.waited_ns is None:
+        return None
+    wanted = window.ran_ns + window.waited_ns
+    return 100 * window.waited_ns / wanted if wanted > 0 else None
 
 
 def _kind(sidecar: Sidecar | None) -> Literal["run", "module"]:
