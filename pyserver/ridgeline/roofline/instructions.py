@@ -23,7 +23,7 @@ COST: dict[str, float] = {
     "logic": 1.0,
     "nan_max": 3.0,  # FSETP, FSETP, FSEL: a maximum that keeps NaN
     "divide_constant": 1.0,  # by its reciprocal
-    "divide": 7.0,  # div.full: scaling for large divisors, reciprocal
+    "divide": 8.0,  # div.full: scaling for large divisors, reciprocal
     "reciprocal": 4.0,
     "divide_by_row": 3.3,
     "exp": 9.2,  # libdevice: range reduction, MUFU.EX2, scaling
@@ -42,7 +42,7 @@ COST: dict[str, float] = {
     "sinh": 33.4,
     "sin": 40.0,  # reduction by three-part pi/2, two polynomials; without the rarely taken exact reduction
     "asin": 17.2,
-    "atan2": 62.9,
+    "atan2": 63.9,
     "fmod": 24.0,
     "pow": 55.0,  # without the special cases, which are jumped over
     "lgamma": 211.0,
@@ -70,7 +70,7 @@ COST: dict[str, float] = {
     "index_divide": 3.6,  # wide product with a reciprocal, shift, correction of the sign
     "welford_step": 13.0,  # with its division
     "welford_counted": 6.0,  # in a loop that is unrolled, where the count is a constant
-    "welford_combine": 18.5,
+    "welford_combine": 19.0,
     "online_softmax_step": 20.0,  # two exponentials, NaN-keeping maximum, selects
     "index_step": 9.5,  # larger value, or the same at a smaller index
     "sort_step": 9.5,  # two shuffles, comparison, selects, moves

@@ -29,7 +29,7 @@ WORDS = {
     "erf": "erf (about 28 instructions)",
     "sigmoid": "sigmoid (about 12 instructions)",
     "tanh": "tanh (about 22 instructions)",
-    "divide": "division (about 7 instructions)",
+    "divide": "division (about 8 instructions)",
     "log": "log (about 25 instructions)",
     "log1p": "log1p (about 30 instructions)",
     "sin": "sin and cos (about 40 instructions, twice that for large arguments)",
