@@ -1,15 +1,21 @@
 """Records the seeded device programs on a machine with a CUDA device, for ``frozen/``.
 
-    python tests/seeded/record_device.py OUT_FOLDER [--budget SECONDS] [--record NAME…]
+    python tests/seeded/record_device.py OUT_FOLDER [--budget SECONDS] [--record NAME…] [--missing] [--rehearse]
 
 Needs torch and the standard library alone. Every program runs under the agent as ``ridgeline profile`` would start it; the
 run folders go into ``OUT_FOLDER/runs.tar.gz``. With what is left of the budget, faulty and mended programs are timed
-against each other, unprofiled, in alternating pairs: ``OUT_FOLDER/pairs.json``.
+against each other, unprofiled, in alternating pairs: ``OUT_FOLDER/pairs.json``. ``--missing`` records only the programs
+that ``frozen/runs.tar.xz`` has no recording of. Afterwards ``pack.py`` makes the archive of the repository.
+
+``--rehearse`` runs the same programs on a CPU, with "cuda" in their text replaced: it shows that everything is in place.
+Programs that need a device fail in a rehearsal, and the log says so.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import hashlib
 import json
 import os
 import subprocess
@@ -32,7 +38,7 @@ SHORT, LONG = 10, 40
 """Steps of the two runs whose difference is the time of steady steps."""
 
 
-def record(program: markers.Seeded, runs: Path, programs: Path) -> dict[str, Any]:
+def record(program: markers.Seeded, runs: Path, programs: Path, device: str) -> dict[str, Any]:
     """One run folder; what happened, for the log."""
     script = programs / f"{program.name}.py"
     script.write_text(program.faulty, encoding="utf-8")
@@ -46,7 +52,7 @@ def record(program: markers.Seeded, runs: Path, programs: Path) -> dict[str, Any
                 "target": str(script),
                 "steps": STEPS,
                 "then": "stop",
-                "device": "cuda",
+                "device": device,
                 "lengths": "--lengths" in program.options,
                 "memory": "--memory" in program.options,
             }
@@ -66,22 +72,52 @@ def record(program: markers.Seeded, runs: Path, programs: Path) -> dict[str, Any
             ).returncode
         except subprocess.TimeoutExpired:
             code = None
-    return {"name": program.name, "exit_status": code, "seconds": round(time.monotonic() - started, 1)}
+    return {
+        "name": program.name,
+        "exit_status": code,
+        "seconds": round(time.monotonic() - started, 1),
+        "has": sorted(p.name for p in folder.iterdir() if p.name in ("sidecar.json", "trace.json.gz")),
+    }
+
+
+def missing(programs: list[markers.Seeded]) -> set[str]:
+    """Programs without a recording of their text in ``frozen/``."""
+    archive = HERE / "frozen" / "runs.tar.xz"
+    if not archive.is_file():
+        return {p.name for p in programs}
+    with tempfile.TemporaryDirectory(prefix="frozen_") as folder, tarfile.open(archive) as packed:
+        sidecars = [m for m in packed.getmembers() if m.name.endswith("/sidecar.json")]
+        packed.extractall(folder, sidecars, filter="data")
+        texts = {
+            Path(m.name).parent.name: {f["sha256"] for f in json.loads((Path(folder) / m.name).read_text())["files"]}
+            for m in sidecars
+        }
+    return {p.name for p in programs if hashlib.sha256(p.faulty.encode()).hexdigest() not in texts.get(p.name, set())}
+
+
+def rehearsed(program: markers.Seeded) -> markers.Seeded:
+    """The program for a CPU."""
+    mended = program.mended.replace('"cuda"', '"cpu"') if program.mended is not None else None
+    return dataclasses.replace(program, faulty=program.faulty.replace('"cuda"', '"cpu"'), mended=mended)
 
 
 def timed_pairs(program: markers.Seeded) -> list[list[float]]:
     """[faulty µs, mended µs] per step, pair after pair."""
     import torch
 
+    def wait() -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
     def step_us(text: str) -> float:
         scope: dict[str, Any] = {"__name__": "seeded"}
         exec(compile(text, f"{program.name}.py", "exec"), scope)  # our own programs, from this folder
         took = []
         for steps in (SHORT, LONG):
-            torch.cuda.synchronize()
+            wait()
             start = time.perf_counter()
             scope["main"](steps)
-            torch.cuda.synchronize()
+            wait()
             took.append(time.perf_counter() - start)
         torch.set_float32_matmul_precision("highest")
         return 1e6 * (took[1] - took[0]) / (LONG - SHORT)
@@ -97,27 +133,38 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--budget", type=float, default=340.0)
     parser.add_argument("--record", nargs="*", help="record these only (default: all); pairs are timed for all")
+    parser.add_argument("--missing", action="store_true", help="record what frozen/ has no recording of")
+    parser.add_argument("--rehearse", action="store_true", help="on a CPU, to see that everything is in place")
     options = parser.parse_args()
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     programs = markers.read_all(HERE / "device")
+    wanted = {p.name for p in programs} if options.record is None else set(options.record)
+    wanted &= missing(programs) if options.missing else wanted
+    device = "cpu" if options.rehearse else "cuda"
+    if options.rehearse:
+        programs = [rehearsed(p) for p in programs]
     work = Path(tempfile.mkdtemp(prefix="seeded_"))
     (work / "programs").mkdir()
     (work / "runs").mkdir()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(work / "inductor"))
     log = []
     for program in programs:
-        if options.record is not None and program.name not in options.record:
+        if program.name not in wanted:
             continue
         if time.monotonic() - started > options.budget - 15:
             log.append({"name": program.name, "skipped": "no time left"})
             continue
-        log.append(record(program, work / "runs", work / "programs"))
+        log.append(record(program, work / "runs", work / "programs", device))
         print(log[-1], flush=True)
         _pack(options.out, work, log)
     pairs: dict[str, Any] = {}
     for program in programs:
-        if program.mended is None or time.monotonic() - started > options.budget - 15:
+        if (
+            program.mended is None
+            or (options.rehearse and program.name not in wanted)
+            or time.monotonic() - started > options.budget - 15
+        ):
             continue
         try:
             pairs[program.name] = timed_pairs(program)

@@ -18,8 +18,8 @@ class Digits(Dataset):
 class VAE(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.encode = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 64))
-        self.decode = nn.Sequential(nn.Linear(32, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 784))
+        self.encode = nn.Sequential(nn.Linear(784, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 64))
+        self.decode = nn.Sequential(nn.Linear(32, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 784))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         mean, logvar = self.encode(x).chunk(2, dim=1)
