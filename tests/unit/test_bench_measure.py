@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from ridgeline.bench import document, measure, plan, verdict
-from ridgeline.bench.measure import Overhead, rank, shown_us, timing, window
+from ridgeline.analysis import analyze_paths
+from ridgeline.bench import document, plan
+from ridgeline.bench.measure import Overhead, rank, shown_us, timing
+from trace_build import call, kernel, label, write
 
 
 def test_a_time_of_zero_is_below_the_timers_resolution() -> None:
@@ -58,17 +61,21 @@ def test_cold_and_warm_are_ranked_apart() -> None:
 
 
 @pytest.mark.parametrize("gap", [0.0, 40.0, 130.0])
-def test_gaps_of_the_host_are_not_the_kernels_time(gap: float) -> None:
-    """UP-77: three kernels of 50 us."""
-    starts = [0.0, 50 + gap, 100 + 2 * gap]
-    seen = window([(start, start + 50) for start in starts], wall_us=150 + 2 * gap)
-    assert seen.kernels_us == pytest.approx(150)
-    assert seen.wall_us == pytest.approx(150 + 2 * gap)
-    assert seen.gaps_us == pytest.approx(2 * gap)
-
-
-def test_overlapping_kernels_count_once() -> None:
-    assert window([(0, 50), (25, 75)], 80).kernels_us == 75
+def test_gaps_of_the_host_are_not_the_kernels_time(gap: float, tmp_path: Path) -> None:
+    """UP-77: three kernels of 50 us a step, and what the host leaves between them: five steps, through the analysis."""
+    events = []
+    step = 2 * gap + 150
+    for repeat in range(5):
+        start = 1000.0 + 1000 * repeat
+        events.append(label(start, step, f"ProfilerStep#{repeat}"))
+        for number in range(3):
+            begin, corr = start + number * (50 + gap), repeat * 3 + number + 1
+            events += [call(begin, 0.5, corr=corr), kernel(begin + 0.5, 49.5, f"k{number}", corr=corr)]
+    found = analyze_paths([write(tmp_path, events)])
+    assert found.source.steps == 5
+    assert sum(one.total_us for one in found.kernels) / 5 == pytest.approx(3 * 49.5)
+    assert [step_.wall_us for step_ in found.steps] == [pytest.approx(step)] * 5
+    assert [step_.busy_us for step_ in found.steps] == [pytest.approx(3 * 49.5)] * 5
 
 
 def test_pythons_work_before_a_launch_is_not_the_kernels() -> None:
@@ -77,15 +84,6 @@ def test_pythons_work_before_a_launch_is_not_the_kernels() -> None:
     assert seen.kernel_us == 450
     assert seen.sentence == "host overhead of measurement 44 ms: not part of the kernel's time"
     assert Overhead(kernel_us=450, host_us=20).sentence is None
-
-
-def test_a_flush_in_a_hook_does_not_flip_the_order() -> None:
-    """UP-81: A 83.1 us, B 68.8 us and a hook of 30 us."""
-    rows = [{"name": "A", "kernel_us": 83.1, "hook_us": 0.0}, {"name": "B", "kernel_us": 68.8, "hook_us": 30.0}]
-    assert verdict.fastest(rows) == "B"
-    flop = 2 * 1152 * 1024 * 24576
-    assert measure.rate_tflops(flop, 68.8) == pytest.approx(843, abs=1)
-    assert measure.rate_tflops(flop, 83.1) == pytest.approx(698, abs=1)
 
 
 def test_the_document_is_strict_json_even_of_nothing_measured() -> None:

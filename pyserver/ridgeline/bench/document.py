@@ -191,6 +191,10 @@ def _kernel(
         for cache in ("warm", "cold")
     }
     notes = [*kernel.notes, *(note for note in (row.get("note"),) if note)]
+    host = next((taken["host_s"] for c in ("cold", "warm") if (taken := row.get(c)) and taken.get("host_s")), None)
+    own = next((t["median_us"] for t in (timings["cold"], timings["warm"]) if t and t["median_us"]), None)
+    if host is not None and own is not None and (said := measure.Overhead(own, host * 1e6).sentence):
+        notes.append(said)
     if kernel.bounds is not None and moved is not None:
         notes.append("the kernel gathers: GB counts the whole of the table, so GB/s is an upper bound")
     candidate = verdict.fixed_configuration(heuristic.heuristic, row.get("configurations")) if heuristic else None
@@ -206,6 +210,8 @@ def _kernel(
         "arguments": row.get("arguments"),
         "gb": None if moved is None else moved / GIGA,
         "gb_method": method,
+        "tflop_per_s": measure.rate_tflops(flop, own) if (flop := _flop(kernel)) and own else None,
+        "host_us": None if host is None else host * 1e6,
         **timings,
         "inductor_us": None if row.get("inductor_s") is None else row["inductor_s"] * 1e6,
         "config": row.get("config"),
@@ -252,6 +258,12 @@ def _reduces(kernel: Kernel) -> bool:
     return any(
         word in kernel.source for word in ("tl.sum(", "welford", "reduction", "vec_reduce_all", "tmp_acc", "tl.dot(")
     )
+
+
+def _flop(kernel: Kernel) -> float | None:
+    """Inductor's own number, where it counted one (templates, convolutions)."""
+    stated = kernel.meta.get("kernel_flop")
+    return float(stated) if isinstance(stated, (int, float)) and stated > 0 else None
 
 
 def _autotune(kernel: Kernel, row: Mapping[str, Any], exposed_share: float | None) -> dict[str, Any]:

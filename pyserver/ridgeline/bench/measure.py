@@ -15,6 +15,8 @@ SAME = 0.03
 """Medians closer than this are a tie even where the samples scatter less: clocks and temperature drift by as much."""
 UNSTEADY = 0.2
 """Interquartile range, as a part of the median, from which a time is called unsteady."""
+LAUNCH_US = 200.0
+"""An ordinary launch from Python takes tens of microseconds; from here on the host's part is worth a line."""
 MUCH = 0.1
 """Part of a sample from which the clock's own share of it is said."""
 Cache = Literal["cold", "warm"]
@@ -123,35 +125,16 @@ def rank(medians_us: Mapping[str, float], cache: Cache, spreads: Iterable[float]
 
 
 @dataclass(slots=True, frozen=True)
-class Window:
-    """A call that launches several kernels: what the kernels take, and what lies between them."""
-
-    kernels_us: float
-    wall_us: float
-    gaps_us: float
-
-
-def window(kernels_us: Sequence[tuple[float, float]], wall_us: float) -> Window:
-    """``kernels_us`` are (start, end) on the device's clock; overlaps count once. Host work never enters ``kernels_us``."""
-    busy = 0.0
-    reached = float("-inf")
-    for start, end in sorted(kernels_us):
-        busy += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return Window(busy, wall_us, max(0.0, wall_us - busy))
-
-
-@dataclass(slots=True, frozen=True)
 class Overhead:
-    """A kernel's own time beside what measuring it cost the host."""
+    """A kernel's own time beside what a call of it costs the host."""
 
     kernel_us: float
     host_us: float
 
     @property
     def sentence(self) -> str | None:
-        """None where the host is no slower than the device."""
-        if self.host_us <= self.kernel_us:
+        """None where the host is no slower than the device, or not by enough to be anything but an ordinary launch."""
+        if self.host_us <= self.kernel_us or self.host_us < LAUNCH_US:
             return None
         return f"host overhead of measurement {shown_us(self.host_us)}: not part of the kernel's time"
 

@@ -98,6 +98,8 @@ def _lines(kernel: dict[str, Any]) -> list[str]:
         lines.append(f"launched with {kernel['launched']}")
     elif kernel["arguments"] and kernel["arguments"].startswith("made"):
         lines.append(f"arguments {kernel['arguments']}")
+    if kernel["tflop_per_s"]:
+        lines.append(f"{kernel['tflop_per_s']:.4g} TFLOP/s")
     lines += [*kernel["notes"], *kernel["needs"]]
     tuned = kernel["autotune"]
     if tuned is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 LEAST_GAIN = 0.05
 """Below 5 % a gain is not worth a longer compilation, whatever the spread."""
@@ -96,11 +96,6 @@ def fixed_configuration(heuristic: str, configurations: int | None) -> str | Non
     if heuristic == "foreach" and (configurations or 1) <= 1:
         return "autotune candidate: foreach kernel with a fixed config"
     return None
-
-
-def fastest(configurations: Sequence[dict[str, Any]]) -> str:
-    """The name of the fastest one by its kernel alone: a hook (a flush, a reset) around it is not its time."""
-    return str(min(configurations, key=lambda row: row["kernel_us"])["name"])
 
 
 def spread_of(

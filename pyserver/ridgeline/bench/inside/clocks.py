@@ -113,6 +113,8 @@ class CudaClock:
         self.cache_bytes = int(getattr(properties, "L2_cache_size", 0) or LARGEST_CACHE)
         self._flusher: Any = None
         self._spin = 1
+        self.host_s: list[float] = []
+        """Seconds that the host took for each call of the last samples."""
         self.late = 0
         """Samples that were taken again since the host had not queued them in time."""
         empty = [self._sample(lambda: None, 1, flush=False) for _ in range(60)]
@@ -147,8 +149,10 @@ class CudaClock:
         if flush:
             self._flusher.zero_()
         start.record()
+        since = time.perf_counter()
         for _ in range(calls):
             call()
+        self.host_s.append((time.perf_counter() - since) / calls)
         end.record()
         late = bool(start.query())  # the device has passed the first event while the host was still queuing
         cuda.synchronize()
@@ -156,6 +160,7 @@ class CudaClock:
 
     def _samples(self, sample: Callable[[], float], calls: int) -> dict[str, Any]:
         seconds: list[float] = []
+        self.host_s.clear()
         since = time.perf_counter()
         while len(seconds) < FEWEST or (len(seconds) < 100 and time.perf_counter() - since < BUDGET_S):
             seconds.append(sample())
@@ -167,6 +172,7 @@ class CudaClock:
             "tick_s": self.tick_s,
             "clock": self.name,
             "overhead_s": self.overhead_s,
+            "host_s": statistics.median(self.host_s),
         }
 
 
