@@ -1,20 +1,26 @@
-"""Leave-one-workload-out: what the fitted constants are worth on a workload that they were not fitted to.
+"""Captures left out, one, several or half of them at a time: what the fitted constants are worth on workloads that they were
+not fitted to.
 
-usage: python tests/golden/roofline_loo.py CAPTURE… [--least SHARE]
+usage: python tests/golden/roofline_loo.py CAPTURE… [--leave K…] [--least SHARE]
 
-Constants that come from a manual or a paper are left alone. Every constant that was read off counters (``FITTED``) is
-refitted for each capture on the other captures, each by itself, to the value of ``FACTORS`` times what the code has that
-makes the errors of both percentages smallest; then the capture that was left out is scored with all that was found. Moves that are found one by one and made together overshoot; ``--least 0.01`` makes only those
-that save a hundredth of the error, and shows whether any constant by itself is off. ``as is`` is the same with the constants as they stand in the code, which have seen every
-capture. What this cannot leave out is the choice of formulas, which was made with all captures at hand: only a new
-capture tests that (docs/roofline.md keeps the first scores).
+Constants that come from a manual, a paper or the compiler (``roofline_costs.py``) are left alone. Every constant that was
+read off counters (``FITTED``) is refitted for each fold on the captures that it keeps, each by itself, to the value of
+``FACTORS`` times what the code has that makes the errors of both percentages smallest; then those left out are scored with
+all that was found. Moves that are found one by one and made together overshoot; ``--least 0.01`` makes only those that save
+a hundredth of the error, and shows whether any constant by itself is off. ``as is`` is the same with the constants as they
+stand in the code, which have seen every capture. ``--leave 2 3 5`` does so for every choice of two, three and five captures.
+What this cannot leave out is the choice of formulas, which was made with all captures at hand: only a new capture tests that
+(docs/roofline.md keeps the first scores).
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import statistics
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +28,7 @@ from typing import Any
 
 import roofline_score
 from ridgeline.assemble import roof
-from ridgeline.roofline import aten, attention, conv, foreach, gemm, instructions, limits, pointwise, triton_model
+from ridgeline.roofline import aten, attention, conv, foreach, gemm, limits, pointwise, triton_model
 from ridgeline.roofline.estimator import estimate
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
 from ridgeline.roofline.verdict import classify
@@ -49,9 +55,6 @@ FITTED: list[Place] = [
     *names(foreach, "BASE_ISSUE", "ISSUE_A_LIST", "ISSUE_NARROW", "ROOT_ISSUE", "FUSED_ISSUE"),
     *names(gemm, "OLD_RATE", "SIMT_ISSUE", "SIMT_SHARED", "VECTOR_ISSUE", "SPLIT_REDUCE_ISSUE"),
     *names(triton_model, "MOST_WASTE", "TABLE_BYTES"),
-    *names(instructions, "OVERHEAD"),
-    *[(instructions, "COST", key) for key in instructions.COST],
-    *[(instructions, "REDUCE", key) for key in instructions.REDUCE],
 ]
 
 
@@ -124,77 +127,111 @@ def judge(case: Case) -> tuple[float, bool]:
     return error * math.sqrt(case.ncu_us), right
 
 
-def judged(cases: list[Case], *, again: bool) -> list[tuple[float, bool]]:
-    """``again``: the costs of instructions changed, so those of generated kernels are to be counted anew."""
-    if again:
-        triton_model._analyse.cache_clear()
-    found = [judge(case) for case in cases]
-    if again:
-        triton_model._analyse.cache_clear()
-    return found
+def judged(cases: Iterable[Case]) -> list[tuple[float, bool]]:
+    return [judge(case) for case in cases]
 
 
-def shares(cases: list[Case], right: list[bool]) -> str:
+def shares(cases: list[Case], right: list[bool]) -> tuple[float, float]:
     """Share of launches and of time that are right."""
     if not cases:
-        return "   -  /   -  "
+        return math.nan, math.nan
     launches = sum(c.launches for c, r in zip(cases, right) if r) / sum(c.launches for c in cases)
-    time = math.fsum(c.ncu_us for c, r in zip(cases, right) if r) / math.fsum(c.ncu_us for c in cases)
-    return f"{launches:.3f} / {time:.3f}"
+    return launches, math.fsum(c.ncu_us for c, r in zip(cases, right) if r) / math.fsum(c.ncu_us for c in cases)
 
 
-def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("captures", nargs="+", type=Path)
-    parser.add_argument("--least", type=float, default=0.0, help="share of the error that a move must save")
-    args = parser.parse_args(argv)
-    cases = [case for path in args.captures for case in collect(path)]
-    captures = list(dict.fromkeys(c.capture for c in cases))
-    base = judged(cases, again=False)
-    # One constant at a time: the errors of every case under every value, from which each fold takes what it may see.
-    tried: list[tuple[Place, list[list[float]]]] = []
+def shown(pair: tuple[float, float]) -> str:
+    return "   -  /   -  " if math.isnan(pair[0]) else f"{pair[0]:.3f} / {pair[1]:.3f}"
+
+
+Tried = list[tuple[Place, list[list[float]]]]
+"""Constants, and the errors of every case under each of ``FACTORS``."""
+
+
+def attempts(cases: list[Case], base: list[tuple[float, bool]]) -> Tried:
+    """One constant at a time: from these each fold takes what it may see. Constants that change nothing are left out."""
+    tried: Tried = []
     for place in FITTED:
         own = get(place)
         errors = []
         for factor in FACTORS:
             put(place, scaled(own, factor))
-            results = base if factor == 1.0 else judged(cases, again=place[0] is instructions)
-            errors.append([e for e, _ in results])
+            errors.append([e for e, _ in (base if factor == 1.0 else judged(cases))])
         put(place, own)
         if any(e != errors[0] for e in errors):
             tried.append((place, errors))
-    print(f"{len(cases)} kernels, {len(FITTED)} fitted constants, {len(tried)} of them matter here", file=sys.stderr)
-    left_out: list[bool] = [r for _, r in base]
+    return tried
+
+
+def without(cases: list[Case], left: frozenset[str], tried: Tried, least: float) -> tuple[dict[int, bool], int]:
+    """Verdicts of the captures ``left`` out, refitted on the others, and how many constants moved."""
+    seen = [i for i, c in enumerate(cases) if c.capture not in left]
+    unseen = [i for i, c in enumerate(cases) if c.capture in left]
+    before = [(place, get(place)) for place, _ in tried]
+    same = FACTORS.index(1.0)
+    moved = 0
+    for (place, errors), (_, own) in zip(tried, before):
+        totals = [math.fsum(column[i] for i in seen) for column in errors]
+        best = min(range(len(FACTORS)), key=lambda j: (totals[j], abs(FACTORS[j] - 1)))
+        best = same if totals[best] > (1 - least) * totals[same] else best
+        moved += best != same
+        put(place, scaled(own, FACTORS[best]))
+    right = {i: r for i, (_, r) in zip(unseen, judged(cases[i] for i in unseen))}
+    for place, own in before:
+        put(place, own)
+    return right, moved
+
+
+def one_by_one(cases: list[Case], base: list[tuple[float, bool]], tried: Tried, least: float) -> None:
+    captures = list(dict.fromkeys(c.capture for c in cases))
+    right: dict[int, bool] = {}
     moved: dict[str, int] = {}
     for capture in captures:
-        seen = [i for i, c in enumerate(cases) if c.capture != capture]
-        unseen = [i for i, c in enumerate(cases) if c.capture == capture]
-        before = [(place, get(place)) for place, _ in tried]
-        for (place, errors), (_, own) in zip(tried, before):
-            totals = [math.fsum(column[i] for i in seen) for column in errors]
-            best = min(range(len(FACTORS)), key=lambda j: (totals[j], abs(FACTORS[j] - 1)))
-            if totals[best] > (1 - args.least) * totals[FACTORS.index(1.0)]:
-                best = FACTORS.index(1.0)
-            moved[capture] = moved.get(capture, 0) + (FACTORS[best] != 1.0)
-            put(place, scaled(own, FACTORS[best]))
-        for i, (_, right) in zip(unseen, judged([cases[i] for i in unseen], again=True)):
-            left_out[i] = right
-        for place, own in before:
-            put(place, own)
+        found, moved[capture] = without(cases, frozenset((capture,)), tried, least)
+        right.update(found)
     print(f"{'left out':14} {'launches':>8}  {'triton':15}  {'other':15}  {'all':15}  {'all, as is':15}  refitted")
     for capture in (*captures, "all"):
         chosen = [i for i, c in enumerate(cases) if capture in ("all", c.capture)]
-        columns = [
-            shares([cases[i] for i in kept], [left_out[i] for i in kept])
-            for kept in (
-                [i for i in chosen if cases[i].triton],
-                [i for i in chosen if not cases[i].triton],
-                chosen,
-            )
-        ]
+        columns = []
+        for kept in ([i for i in chosen if cases[i].triton], [i for i in chosen if not cases[i].triton], chosen):
+            columns.append(shares([cases[i] for i in kept], [right[i] for i in kept]))
         columns.append(shares([cases[i] for i in chosen], [base[i][1] for i in chosen]))
         launches = sum(cases[i].launches for i in chosen)
-        print(f"{capture:14} {launches:8}  {'  '.join(f'{c:15}' for c in columns)}  {moved.get(capture, '')}")
+        print(f"{capture:14} {launches:8}  {'  '.join(f'{shown(c):15}' for c in columns)}  {moved.get(capture, '')}")
+
+
+def several(cases: list[Case], base: list[tuple[float, bool]], tried: Tried, count: int, least: float) -> None:
+    """Every choice of ``count`` captures left out at once: the mean and the worst over the choices, and as is."""
+    captures = list(dict.fromkeys(c.capture for c in cases))
+    scores: dict[str, list[tuple[float, float]]] = {"triton": [], "all": [], "triton as is": [], "all as is": []}
+    for left in itertools.combinations(captures, count):
+        right, _ = without(cases, frozenset(left), tried, least)
+        generated = [i for i in right if cases[i].triton]
+        for kept, name in ((generated, "triton"), (list(right), "all")):
+            chosen = [cases[i] for i in kept]
+            scores[name].append(shares(chosen, [right[i] for i in kept]))
+            scores[f"{name} as is"].append(shares(chosen, [base[i][1] for i in kept]))
+    for name, pairs in scores.items():
+        known = [p for p in pairs if not math.isnan(p[0])]
+        mean = statistics.mean(p[0] for p in known), statistics.mean(p[1] for p in known)
+        worst = min(p[0] for p in known), min(p[1] for p in known)
+        print(f"{count} left out, {len(known):3} choices  {name:12}  mean {shown(mean)}  worst {shown(worst)}")
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("captures", nargs="+", type=Path)
+    parser.add_argument(
+        "--leave", nargs="*", type=int, default=[], help="how many captures to leave out at once, beside one"
+    )
+    parser.add_argument("--least", type=float, default=0.0, help="share of the error that a move must save")
+    args = parser.parse_args(argv)
+    cases = [case for path in args.captures for case in collect(path)]
+    base = judged(cases)
+    tried = attempts(cases, base)
+    print(f"{len(cases)} kernels, {len(FITTED)} fitted constants, {len(tried)} of them matter here", file=sys.stderr)
+    one_by_one(cases, base, tried, args.least)
+    for count in args.leave:
+        several(cases, base, tried, count, args.least)
     return 0
 
 
