@@ -204,8 +204,9 @@ def _against(asked: Request, planned: plan.Plan, folder: str) -> tuple[document.
             raise CommandError(
                 f"every kernel of {asked.against} is as in {asked.file}: edit one, or name one with --kernel to compare it anyway"
             )
-        wanted = asked.kernel or "of these names"
-        raise CommandError(f"{asked.against} has no kernel {wanted} of {asked.file}{_names(planned)}")
+        names = [kernel.name for kernel in planned.kernels if asked.kernel in (None, kernel.name)]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        raise CommandError(f"{asked.against} holds none of the kernels to compare ({', '.join(names[:3])}{more})")
     copy = os.path.join(folder, "edited.py")
     Path(copy).write_text(edited.body, encoding="utf-8")
     return document.Against(str(asked.against), copy, text, found, (asked.rtol, asked.atol)), notes

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from ridgeline.bench import shares
-from ridgeline.profile import CallLine, GeneratedRef, Kernel, Module, ProfileDocument, Source, Totals
+from ridgeline.profile import (
+    CallLine,
+    CategoryRow,
+    File,
+    GeneratedRef,
+    Kernel,
+    Module,
+    ProfileDocument,
+    Source,
+    Totals,
+)
 from ridgeline.report.modules import side_by_side, wall_share
+from ridgeline.report.text import render
 
 _ROW = re.compile(r"^\s+== (?P<category>\w+) category kernels ==|^Total\s+(?P<total>[\d.]+)\s+(?P<pct>[\d.]+)%")
 _KERNEL = re.compile(r"^\S.*\s(?P<ms>[\d.e-]+)\s+\d+\s+[\d.]+%$")
@@ -99,3 +112,30 @@ def test_forward_and_backward_stand_beside_each_other() -> None:
     assert {row.category: row.by_module for row in rows} == {"gemm": [0.0, 100.0], "pointwise": [15.0, 35.0]}
     assert wall_share(document, 100.0) == pytest.approx(10.0)
     assert wall_share(ProfileDocument(source=Source(kind="trace", path="x")), 100.0) is None
+
+
+def test_the_text_lists_modules_with_a_place_at_which_they_can_be_opened(tmp_path: Path) -> None:
+    here = tmp_path / "cforward.py"
+    here.write_text("")
+    document = ProfileDocument(
+        source=Source(kind="run", path="/x/t.py", steps=2),
+        totals=Totals(wall_us=1000.0),
+        files=[File(path="/gone/cbackward.py", snapshot="files/abc.py", kind="generated")],
+        categories=[CategoryRow(device=0, category="gemm", time_us=600.0, share_pct=100.0, count=2)],
+        kernels=[kernel("k", "gemm", 200.0, []), kernel("m", "pointwise", 400.0, [])],
+        modules=[
+            Module(file="/gone/cbackward.py", kind="backward", kernels=["m"], device_us=400.0),
+            Module(file=str(here), kind="forward", kernels=["k"], device_us=200.0),
+        ],
+    )
+    out = io.StringIO()
+    render(document, Console(file=out, width=100, color_system=None))
+    text = out.getvalue()
+    assert "forward cforward" in text
+    assert text.index("forward cforward") < text.index("backward cbackwar")
+    assert f"  forward   100 µs a step, {here}\n" in text
+    assert "  backward  200 µs a step, cbackward.py, kept in the run folder as files/abc.py" in text
+    document.source = Source(kind="module", path=str(here), steps=2)  # a module's own profile: that file is known
+    out = io.StringIO()
+    render(document, Console(file=out, width=100, color_system=None))
+    assert "Generated modules" not in out.getvalue()

@@ -96,7 +96,10 @@ def read(text: str, path: str, sizes: Mapping[str, int] | None = None) -> Plan:
 def _kernel_file(text: str, path: str, body: str, harness: harnesses.Harness) -> Plan:
     found = parse_kernel_file(text, path)
     if found is None:
-        raise PlanError(f"{path} is neither a module nor a kernel that Inductor wrote: bench takes those")
+        raise PlanError(
+            f"{path} is no file that Inductor wrote; bench takes a generated module or kernel:"
+            " `ridgeline profile` of a program lists those that it ran"
+        )
     kernel = Kernel(
         name=found.symbol,
         language="triton",

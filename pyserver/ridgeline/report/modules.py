@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from ridgeline.profile import Module, ProfileDocument
@@ -19,6 +20,17 @@ def wall_share(document: ProfileDocument, time_us: float) -> float | None:
     """Percent of the recorded window's wall, device time and wall being of the same run; None without a wall."""
     wall = document.totals.wall_us
     return time_us / wall * 100 if wall else None
+
+
+def place_of(document: ProfileDocument, module: Module) -> str:
+    """A path at which the module can be opened here: where torch wrote it, else the run's copy; its name where neither is.
+
+    Caches in temporary folders are gone soon, so the first need not be there any more.
+    """
+    if os.path.isfile(module.file):
+        return module.file
+    copy = next((file.snapshot for file in document.files if file.path == module.file and file.snapshot), None)
+    return f"{os.path.basename(module.file)}, kept in the run folder as {copy}" if copy else module.file
 
 
 def side_by_side(document: ProfileDocument) -> tuple[list[Module], list[ModuleRow]]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ridgeline import names, units
 from ridgeline.profile import Device, Finding, Kernel, Line, ProfileDocument
-from ridgeline.report.modules import side_by_side, wall_share
+from ridgeline.report.modules import place_of, side_by_side, wall_share
 from ridgeline.report.paths import Shortener
 
 MAX_KERNELS = 12
@@ -170,17 +170,26 @@ class _View:
         self.console.print(table)
 
     def modules(self) -> None:
-        """Forward and backward module of a step beside each other."""
+        """Forward and backward module of a step beside each other, and where they lie, to open, profile or benchmark."""
         modules, rows = side_by_side(self.document)
-        if not 2 <= len(modules) <= MAX_MODULES or not rows:
+        if not modules or self.document.source.kind == "module":
             return
         self._title("Generated modules")
-        table = self._table()
-        for heading, justify in (("", "left"), *((f"{m.kind} {Path(m.file).stem[:8]}", "right") for m in modules)):
-            table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich names its literals
-        for row in rows:
-            table.add_row(row.category.replace("_", " "), *(units.duration(us) if us else "" for us in row.by_module))
-        self.console.print(table)
+        if 2 <= len(modules) <= MAX_MODULES and rows:
+            table = self._table()
+            for heading, justify in (("", "left"), *((f"{m.kind} {Path(m.file).stem[:8]}", "right") for m in modules)):
+                table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich names its literals
+            for row in rows:
+                cells = (units.duration(us) if us else "" for us in row.by_module)
+                table.add_row(row.category.replace("_", " "), *cells)
+            self.console.print(table)
+        largest = sorted(modules, key=lambda module: -(module.device_us or 0.0))[:MAX_MODULES]
+        for module in [module for module in modules if module in largest]:
+            time = f"{units.duration(module.device_us / self.steps)} a {self.per}, " if module.device_us else ""
+            words = Text(f"  {module.kind:<9} {time}{place_of(self.document, module)}", style="dim")
+            self.console.print(words, soft_wrap=True, highlight=False)
+        if len(modules) > len(largest):
+            self._print(f"  [dim]and {len(modules) - len(largest)} more[/]")
 
     def kernels(self) -> None:
         kernels = self.document.kernels[:MAX_KERNELS]
