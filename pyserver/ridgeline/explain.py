@@ -199,7 +199,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Explanation]],
         lambda m: Explanation("cuBLAS's GEMM for Hopper and later; the numbers are tile sizes and stages."),
     ),
     (
-        re.compile(r"xmma_gemm|^cutlass|s\d+gemm|gemm_\w*_tn|gemm_\w*_nn|gemm_\w*_nt|^Cijk_"),
+        re.compile(r"xmma_gemm|^cutlass|s\d+gemm|[sdh]gemm|gemm_\w*_tn|gemm_\w*_nn|gemm_\w*_nt|^Cijk_"),
         lambda m: Explanation(
             "A GEMM of the vendor's library. `tn`, `nn`, `nt`: which operand is transposed; `tf32`, `bf16`, `f16`: the type it computes in; "
             "`ffma` or `simt`: no tensor cores.",

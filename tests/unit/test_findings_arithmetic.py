@@ -183,20 +183,25 @@ def test_a_product_near_what_padded_ones_reach_is_left_alone(short_of: float, ex
         assert found[0].saving_us == pytest.approx(600 * (1 - 1 / speedup))
 
 
-def _conv_norm(bias: list[int], channels: int = 16) -> TraceBuilder:
+def _conv_norm(bias: list[int], channels: int = 16, *, training: str = "True") -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):
         t = 1000.0 * k
         b.step(t, 1000.0)
         b.line(t, t + 900, "net.py", 5, "x = self.norm(self.conv(x))")
         b.op("aten::conv2d", t + 1, 100, dims=[[8, 3, 32, 32], [16, 3, 3, 3], bias], types=["float"] * 3)
-        b.op("aten::batch_norm", t + 110, 100, dims=[[8, channels, 32, 32]], types=["float"])
+        given = ["", "", "", "", "", training, "0.1", "1e-05", "True"]
+        b.op("aten::batch_norm", t + 110, 100, dims=[[8, channels, 32, 32]], types=["float"], concrete=given)
     return b
 
 
 @pytest.mark.parametrize(("bias", "channels", "expected"), [([16], 16, 1), ([], 16, 0), ([16], 32, 0)])
 def test_a_bias_before_batch_norm(bias: list[int], channels: int, expected: int) -> None:
     assert len(_by_code(find(_conv_norm(bias, channels).context()), "conv-bias")) == expected
+
+
+def test_in_evaluation_a_bias_is_part_of_the_running_mean() -> None:
+    assert not _by_code(find(_conv_norm([16], training="False").context()), "conv-bias")
 
 
 def _optimizer(ops: int, name: str = "Optimizer.step#AdamW.step", inner: str = "aten::mul_") -> TraceBuilder:

@@ -86,6 +86,14 @@ def test_pinned_copies_that_run_alone_at_the_edge(share: float, expected: int) -
         assert found[0].saving_us == pytest.approx(10.0 * share, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("share", "severity"), [(pinned_copy.LOUD_PCT - 1, "hint"), (pinned_copy.LOUD_PCT + 1, "information")]
+)
+def test_pinned_copies_are_loud_only_where_they_cost_much(share: float, severity: str) -> None:
+    (finding,) = _by_code(find(_pinned(10.0 * share).context()), "exposed-copy")
+    assert finding.severity == severity
+
+
 def test_a_longer_copy_than_the_computation_is_hidden_in_part_only() -> None:
     (finding,) = _by_code(find(_pinned(700.0).context()), "exposed-copy")
     assert finding.time_us == pytest.approx(700.0, rel=0.02)

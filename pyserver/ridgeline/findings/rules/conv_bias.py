@@ -7,6 +7,8 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 
 CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
+TRAINING = 5
+"""Position of ``training`` among the arguments of ``aten::batch_norm``."""
 NEXT_OPS = 3
 """The normalisation follows at once; between them at most ops that only look at shapes."""
 
@@ -24,10 +26,18 @@ def rule(facts: Facts) -> list[Candidate]:
         after = [r for r in tops[at + 1 : at + 1 + NEXT_OPS] if ops.tid[r] == ops.tid[row]]
         for norm in after:
             given = facts.dims_of(norm)
-            if facts.op_name(norm) == "aten::batch_norm" and given and len(given[0]) > 1 and given[0][1] == dims[1][0]:
+            same = len(given) > 0 and len(given[0]) > 1 and given[0][1] == dims[1][0]
+            if facts.op_name(norm) == "aten::batch_norm" and same and not _evaluates(facts, norm):
                 pairs.append(row)
                 break
     return [_candidate(facts, pairs)] if pairs else []
+
+
+def _evaluates(facts: Facts, norm: int) -> bool:
+    """Whether the normalisation uses its running mean: of that the bias is a part, and to leave it out changes the result."""
+    args = int(facts.trace.ops.args[norm])
+    given = (facts.trace.op_args.concrete_inputs[args] or []) if args >= 0 else []
+    return len(given) > TRAINING and given[TRAINING] == "False"
 
 
 def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:

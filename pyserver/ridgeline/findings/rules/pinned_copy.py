@@ -15,6 +15,9 @@ from ridgeline.profile import SourceRef
 
 EXPOSED_PCT = 5.0
 """Of the step. TraceLens' mark for a direction of copies; a stream of one's own and its events are not worth less."""
+LOUD_PCT = 15.0
+"""Of the step, from which it is more than a hint: pinned memory and ``non_blocking=True`` is how it should be done, and a
+second stream makes a loop harder to read."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -98,6 +101,7 @@ def _exposed(facts: Facts, at: SourceRef | None, rows: list[int], exposed: spans
         cost_us=alone,
         saving_us=min(alone, computing),
         claims=exposed,
+        hint=alone < LOUD_PCT / 100.0 * facts.base_us,
         evidence={
             "copies_per_step": len(rows) / facts.n,
             "exposed_us_per_step": facts.per_step(alone),
