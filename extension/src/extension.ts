@@ -15,6 +15,7 @@ import {
   NEED_PYTHON,
   type Output,
   type ProfileChanged,
+  type ProfileParams,
   type ProfileResult,
   type Progress,
   type Tree,
@@ -83,16 +84,16 @@ export function activate(context: vscode.ExtensionContext): void {
     });
   };
 
-  const profileFile = async (target?: vscode.Uri | { uri: string }) => {
-    const named = target instanceof vscode.Uri ? target : target && vscode.Uri.parse(target.uri);
-    const uri = named ?? vscode.window.activeTextEditor?.document.uri;
-    if (uri?.scheme === "file") await profiler.profile(uri, { uri: uri.toString() });
+  const profileFile = async (target?: vscode.Uri | ProfileParams) => {
+    const wanted = target instanceof vscode.Uri ? { uri: target.toString() } : target;
+    const uri = wanted?.uri ? vscode.Uri.parse(wanted.uri) : vscode.window.activeTextEditor?.document.uri;
+    if (uri?.scheme === "file") await profiler.profile(uri, { ...wanted, uri: uri.toString() });
     else vscode.window.showInformationMessage("Open a Python file that is saved on disk, then profile it.");
   };
   const profileWith = async () => {
     const editor = vscode.window.activeTextEditor;
-    const params = editor && (await chooseTarget(editor.document, editor.selection.active.line));
-    if (params) await profiler.profile(vscode.Uri.parse(params.uri as string), params);
+    const params = editor && (await chooseTarget(ours, editor));
+    if (params) await profileFile(params);
   };
   /** The server says what came of it; here only what the names mean that exist while the program runs alone is asked. */
   const timeExpression = async (given?: unknown): Promise<void> => {

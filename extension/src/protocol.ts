@@ -18,11 +18,21 @@ export interface ProfileParams {
   uri?: string;
   module?: string;
   args?: string[];
+  /** Typed by a person; the server splits it. */
+  words?: string;
   cwd?: string;
   env?: Record<string, string>;
   envFile?: string;
   python?: string;
   analysisPython?: string;
+}
+
+export interface Target {
+  icon: string;
+  label: string;
+  description: string;
+  params: ProfileParams;
+  ask: { title: string; value: string; placeHolder: string } | null;
 }
 
 export interface Action {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from lsprotocol import types
 
@@ -11,6 +12,7 @@ from ridgeline.lsp.diagnostics import SOURCE, page_of
 from ridgeline.lsp.documents import Document
 from ridgeline.lsp.lenses import command_for, title
 from ridgeline.lsp.server import RidgelineServer
+from ridgeline.lsp.targets import test_at, test_params
 from ridgeline.lsp.timing import statement_of
 from ridgeline.lsp.views import Row, View
 
@@ -50,6 +52,10 @@ def actions(server: RidgelineServer, params: types.CodeActionParams) -> list[typ
         )
         words = "Profile this module" if view is not None and view.generated else "Profile this file"
         found.append(_action(words, PROFILE_KIND, profile, {"uri": uri}))
+        test, path = test_at(document, params.range.start.line), server.path_of(uri)
+        if test and path:
+            argument = test_params(uri, Path(path), test)
+            found.append(_action(f"Profile the test {test}", PROFILE_KIND, profile, argument))
     wanted = params.context.only
     return [action for action in found if not wanted or any(_within(action.kind or "", kind) for kind in wanted)]
 

@@ -30,6 +30,7 @@ def create_server() -> RidgelineServer:
         navigation,
         overview,
         symbols,
+        targets,
         timing,
         tracing,
         tree,
@@ -54,6 +55,7 @@ def create_server() -> RidgelineServer:
         tree,
         hot,
         overview,
+        targets,
         commands,
     ):
         feature.register(server)

@@ -14,6 +14,7 @@ from ridgeline.lsp.running import Runner
 from ridgeline.lsp.server import RidgelineServer
 from ridgeline.lsp.settings import SettingError
 from ridgeline.lsp.store import ShownRun
+from ridgeline.lsp.targets import typed
 from ridgeline.runs.processes import unsupported
 from ridgeline.runs.spec import RunSpec
 from ridgeline.runs.store import Store
@@ -70,7 +71,7 @@ async def profile(server: RidgelineServer, params: Json) -> Json:
     try:
         if (why := unsupported()) is not None:
             raise RequestError("unsupported", why)
-        spec = run_spec(params, path, server.places.folders, server.settings_of(path))
+        spec = run_spec(typed(params), path, server.places.folders, server.settings_of(path))
         store = Store(server.storage_of(path))
     except SettingError as error:
         return _failed(server, reporter, RequestError("bad-setting", str(error)), 0.0, None)

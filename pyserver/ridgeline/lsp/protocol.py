@@ -8,6 +8,7 @@ PROFILE = "ridgeline/profile"
 HOT_KERNELS = "ridgeline/hotKernels"
 COMPARE = "ridgeline/compare"
 RUNS = "ridgeline/runs"
+TARGETS = "ridgeline/targets"
 ANNOTATIONS = "ridgeline/annotations"
 TREE = "ridgeline/tree"
 OVERVIEW = "ridgeline/overview"
@@ -58,6 +59,24 @@ class RunInfo(TypedDict):
     trace: str | None
     pinned: bool
     rank: int | None
+
+
+class Ask(TypedDict):
+    """What a person has to type before a target can be run; it goes into ``words`` of its params."""
+
+    title: str
+    value: str
+    placeHolder: str
+
+
+class Target(TypedDict):
+    """Something to profile: ``params`` are those of ``ridgeline/profile``."""
+
+    icon: str
+    label: str
+    description: str
+    params: Json
+    ask: Ask | None
 
 
 class AnnotatedLine(TypedDict):

@@ -151,8 +151,10 @@ def substitute(text: str, *, name: str, file: Path | None, folder: Path | None) 
             return os.environ.get(variable[4:], "")
         known = {
             "workspaceFolder": folder,
+            "workspaceRoot": folder,
             "file": file,
             "fileDirname": file.parent if file is not None else None,
+            "fileBasenameNoExtension": file.stem if file is not None else None,
             "userHome": Path.home(),
         }
         if variable not in known:
