@@ -23,7 +23,8 @@ from ridgeline.assemble.devices import (
 )
 from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
-from ridgeline.assemble.operators import memory_table, operator_table, user_ranges
+from ridgeline.assemble.memory import memory_table
+from ridgeline.assemble.operators import operator_table, user_ranges
 from ridgeline.assemble.ranks import ranks_of, straggler
 from ridgeline.assemble.recorded import source_of, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of

@@ -1,6 +1,7 @@
 """One recording of torch's profiler: start, stop, count, save. The only module that starts Kineto.
 
-A recording is global (``profile_all_threads``): threads of the user's own are seen, and any thread may stop it.
+A recording is global (``profile_all_threads``): threads of the user's own are seen, and any thread may stop it. One with
+memory cannot be: it sees the thread that started it, which is the main one, and those of autograd that work for it.
 """
 
 from __future__ import annotations
@@ -73,9 +74,12 @@ class Recording:
         try:
             from torch._C._profiler import _ExperimentalConfig
 
-            options["experimental_config"] = _ExperimentalConfig(profile_all_threads=True)
+            # The allocators report to a session of their own thread alone: a global one gets not a single allocation.
+            if not spec.memory:
+                options["experimental_config"] = _ExperimentalConfig(profile_all_threads=True)
         except (ImportError, TypeError):
-            self.global_session = False
+            pass
+        self.global_session = "experimental_config" in options
         self.profile: Any = _KinetoProfile(**options)
 
     def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""The operator table, the user's labelled ranges, and memory over time."""
+"""The operator table, and the user's labelled ranges."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ridgeline.assemble.memory import memory_of_ops
 from ridgeline.attribution.model import Attribution
-from ridgeline.profile import Allocation, Frame, Memory, Op, Range
+from ridgeline.profile import Frame, Op, Range
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.tables import F64, I32, Trace
 from ridgeline.trace.work import WorkTable
 
 MAX_OPS = 20_000
-MAX_MEMORY_POINTS = 1_000
-MAX_ALLOCATIONS = 20
 
 # Ranges that torch itself writes; all others are the user's.
 _TORCH_RANGE = re.compile(
@@ -62,6 +61,7 @@ def operator_table(trace: Trace, work: WorkTable, attribution: Attribution) -> l
     cpu = np.bincount(inverse, weights=np.where(outermost, ops.dur, 0.0), minlength=groups)
     self_dev = np.bincount(inverse, weights=self_device, minlength=groups)
     dev = np.bincount(inverse, weights=device, minlength=groups)
+    memory = memory_of_ops(trace, inverse, groups)
     first = np.zeros(groups, dtype=np.int64)
     first[inverse[::-1]] = np.arange(n)[::-1]
     result = []
@@ -78,6 +78,8 @@ def operator_table(trace: Trace, work: WorkTable, attribution: Attribution) -> l
                 self_device_us=None if work.on_cpu else float(self_dev[g]),
                 device_us=None if work.on_cpu else float(dev[g]),
                 input_shapes=str(dims) if dims else None,
+                self_cpu_memory_bytes=int(memory.host[g]) if memory is not None else None,
+                self_device_memory_bytes=int(memory.device[g]) if memory is not None and not work.on_cpu else None,
                 source=Frame(file=where.file, line=where.line, function=where.function) if where else None,
             )
         )
@@ -163,58 +165,3 @@ class _LaunchedTime:
         asked, total = self._by_thread[tid]
         first, last = np.searchsorted(asked, start, side="left"), np.searchsorted(asked, end, side="right")
         return float(total[last] - total[first])
-
-
-def memory_table(trace: Trace, attribution: Attribution) -> Memory | None:
-    """Allocated bytes over time and the largest allocations alive at the peak; None where memory was not recorded.
-
-    The accelerator's memory where there is any, else the host's. The times are microseconds from the trace's origin.
-    """
-    events = trace.memory
-    if events is None or len(events.time) == 0:
-        return None
-    accelerated = events.device >= 0
-    rows = np.flatnonzero(accelerated if accelerated.any() else ~accelerated)
-    device = int(events.device[rows[0]])
-    rows = rows[events.device[rows] == device]
-    total = events.total_allocated[rows]
-    known = total >= 0
-    level = total if known.any() else np.cumsum(events.bytes[rows])
-    peak = int(np.argmax(level))
-    step = max(1, len(rows) // MAX_MEMORY_POINTS)
-    picked = sorted({*range(0, len(rows), step), peak, len(rows) - 1})
-    alive: dict[int, int] = {}
-    for i in range(peak + 1):
-        address, size = int(events.address[rows[i]]), int(events.bytes[rows[i]])
-        if size > 0:
-            alive[address] = i
-        else:
-            alive.pop(address, None)
-    largest = sorted(alive.values(), key=lambda i: -int(events.bytes[rows[i]]))[:MAX_ALLOCATIONS]
-    reserved = events.total_reserved[rows]
-    return Memory(
-        device=device,
-        peak_bytes=int(level[peak]),
-        reserved_peak_bytes=int(reserved.max()) if (reserved > 0).any() else None,
-        timeline=[(float(events.time[rows[i]]), int(level[i])) for i in picked],
-        top=[_allocation(trace, attribution, int(rows[i])) for i in largest],
-    )
-
-
-def _allocation(trace: Trace, attribution: Attribution, row: int) -> Allocation:
-    assert trace.memory is not None
-    time, tid = float(trace.memory.time[row]), int(trace.memory.tid[row])
-    where = attribution.host_line(tid, time)
-    ops = trace.ops
-    last = int(np.searchsorted(ops.start, time, side="right"))
-    op = None
-    for i in range(last - 1, max(-1, last - 64), -1):
-        if int(ops.tid[i]) == tid and float(ops.start[i] + ops.dur[i]) >= time:
-            op = trace.strings[int(ops.name[i])]
-            break
-    return Allocation(
-        bytes=int(trace.memory.bytes[row]),
-        file=where.file if where else None,
-        line=where.line if where else None,
-        op=op,
-    )
