@@ -82,6 +82,10 @@ def profile(
     env: Env = None,
     run_dir: RunDir = None,
     category: Category = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a generated module: a size that its file leaves open; repeatable.", metavar="s77=4096"),
+    ] = None,
     format: Format = "text",
     output: Output = None,
     quiet: Quiet = False,
@@ -115,6 +119,7 @@ def profile(
         output=output,
         quiet=quiet,
         category=category or [],
+        size=size or [],
     )
     raise typer.Exit(run(request))
 

@@ -18,6 +18,7 @@ from ridgeline.cli_common import (
     check_format,
     environment,
     interpreter,
+    named_sizes,
     say,
     text_console,
     write_json,
@@ -121,7 +122,7 @@ def _agrees(kernel: dict[str, Any]) -> bool:
 
 
 def _planned(text: str, file: Path, sizes: list[str]) -> plan.Plan:
-    given = _sizes(sizes)
+    given = named_sizes(sizes)
     try:
         planned = plan.read(text, str(file.absolute()), given)
     except plan.PlanError as error:
@@ -219,16 +220,6 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
-
-
-def _sizes(pairs: list[str]) -> dict[str, int]:
-    sizes = {}
-    for pair in pairs:
-        name, _, value = pair.partition("=")
-        if not name or not value.isdigit():
-            raise CommandError(f"--size {pair}: write NAME=NUMBER, as in u0=4096")
-        sizes[name] = int(value)
-    return sizes
 
 
 def _plain_folder() -> str | None:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from ridgeline.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -71,9 +73,20 @@ def check_seconds(option: str, value: float) -> None:
         raise CommandError(f"{option} {value}: give a number of seconds")
 
 
+def named_sizes(pairs: list[str]) -> dict[str, int]:
+    """``NAME=NUMBER`` of ``--size``. Raises :class:`CommandError`."""
+    sizes = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        if not name or not value.isdecimal():
+            raise CommandError(f"--size {pair}: write NAME=NUMBER, as in u0=4096")
+        sizes[name] = int(value)
+    return sizes
+
+
 def say(message: str) -> None:
     """One line on standard error."""
-    print(f"ridgeline: {message}", file=sys.stderr, flush=True)
+    print(f"ridgeline: {printable(message)}", file=sys.stderr, flush=True)
 
 
 def check_format(name: str) -> str:
@@ -89,19 +102,19 @@ def _seen_enough() -> None:
 @contextmanager
 def text_console(output: Path | None) -> Iterator[Console]:
     """A rich console on standard output or into a file (no colour there). Raises :class:`CommandError`."""
-    from rich.console import Console
+    from ridgeline.report.console import SafeConsole
 
     if output is None:
         # A pipe or a log has no width of its own; rich would take 80 columns and cut names short.
         wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-        console = Console(width=120 if wide else None)
+        console = SafeConsole(width=120 if wide else None)
         # rich would end with 1: the reader of a pipe (head, less) that has seen enough is no failure.
         console.on_broken_pipe = _seen_enough  # type: ignore[method-assign]
         with _to_stdout():
             yield console
         return
     with opened(output) as stream:
-        yield Console(file=stream, width=120, color_system=None, force_terminal=False)
+        yield SafeConsole(file=stream, width=120, color_system=None, force_terminal=False)
 
 
 @contextmanager

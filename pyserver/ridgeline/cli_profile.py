@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ridgeline.cli_common import FAILED, INTERRUPTED, CommandError, check_format, environment, interpreter, say
+from ridgeline.cli_common import (
+    FAILED,
+    INTERRUPTED,
+    CommandError,
+    check_format,
+    environment,
+    interpreter,
+    named_sizes,
+    say,
+)
 from ridgeline.cli_progress import ProgressLine
 from ridgeline.runs import processes
 from ridgeline.runs.folder import RunFolder
@@ -46,6 +55,7 @@ class Request:
     output: Path | None
     quiet: bool
     category: list[str] = field(default_factory=list)
+    size: list[str] = field(default_factory=list)
 
     def spec(self) -> RunSpec:
         """Raises :class:`CommandError` for what cannot be run."""
@@ -77,11 +87,27 @@ class Request:
             output="stderr" if self.format == "json" and self.output is None else "inherit",
             analysis=[sys.executable, "-m", "ridgeline.analysis"],
         )
+        spec.module_inputs = self._module_inputs(spec)
         try:
             spec.check()
         except SpecError as error:
             raise CommandError(str(error)) from error
         return spec
+
+    def _module_inputs(self, spec: RunSpec) -> dict[str, Any] | None:
+        """What a generated module is called with; None for a program. Raises :class:`CommandError`."""
+        from ridgeline.bench.module_inputs import SizeError, of_file
+
+        sizes = named_sizes(self.size)
+        path = spec.target_path()
+        if path is None or self.args:
+            if sizes:
+                raise CommandError("--size is for a generated module by itself: the program has its own sizes")
+            return None
+        try:
+            return of_file(path, sizes)
+        except SizeError as error:
+            raise CommandError(str(error)) from error
 
 
 def run(request: Request) -> int:

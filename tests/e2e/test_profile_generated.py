@@ -39,10 +39,10 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def profiled(target: Path, tmp_path: Path) -> tuple[int, dict[str, Any] | None, str]:
+def profiled(target: Path, tmp_path: Path, *more: str) -> tuple[int, dict[str, Any] | None, str]:
     out = tmp_path / "profile.json"
     command = [sys.executable, "-m", "ridgeline.cli", "profile", "--format", "json", "--output", str(out), "--quiet"]
-    command += ["--then", "stop", "--run-dir", str(tmp_path / "runs"), str(target)]
+    command += ["--then", "stop", "--run-dir", str(tmp_path / "runs"), *more, str(target)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, json.loads(out.read_text()) if out.exists() else None, done.stderr
 
@@ -83,15 +83,28 @@ def test_an_op_that_nobody_registered_is_one_line_with_its_place(generated: Path
     assert "Traceback" not in err
 
 
-def test_a_module_without_a_harness_says_so(generated: Path, tmp_path: Path) -> None:
+def test_a_module_without_a_harness_is_run_on_the_sizes_that_it_asserts(generated: Path, tmp_path: Path) -> None:
     text = generated.read_text()
     cut = re.split(r"^def (?:get_args|benchmark_compiled_module)\(", text, flags=re.MULTILINE)[0]
     bare = tmp_path / "cbare.py"
     bare.write_text(cut)
-    status, _, err = profiled(bare, tmp_path)
-    assert status != 0
-    assert "carries no harness" in err
-    assert "Traceback" not in err
+    status, document, err = profiled(bare, tmp_path)
+    assert status == 0, err
+    assert document is not None
+    assert {"cpp", "gemm"} <= {row["category"] for row in document["categories"]}
+    notes = [w["message"] for w in document["quality"]["warnings"]]
+    assert any("carries no harness" in note for note in notes), notes
+    assert any("random values below 1000" in note for note in notes), notes
+
+
+def test_a_size_that_no_module_has_is_refused_before_anything_runs(generated: Path, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("raise SystemExit('it ran')\n")
+    for target, words in ((generated, "all its sizes are fixed"), (script, "--size is for generated modules")):
+        status, document, err = profiled(target, tmp_path, "--size", "s77=5")
+        assert (status, document) == (2, None)
+        assert words in err
+        assert "it ran" not in err
 
 
 def test_the_harness_of_older_torch_is_understood(generated: Path, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Runs an Inductor-generated wrapper module with its own harness inputs, step after step, for the recorder to watch.
 
-The module's ``get_args`` (torch 2.11 and newer) or, before, what its ``benchmark_compiled_module`` hands to the timer
-gives the inputs. Integer inputs come as zeros, which makes a gather look free: they get random values within the
-bounds that the module itself asserts. What cannot be run is said in one line with its place.
+Inputs are made as the supervisor read them from the module's text; where that does not say all, the module's ``get_args``
+(torch 2.11 and newer) or, before, what its ``benchmark_compiled_module`` hands to the timer gives them. Integer inputs would
+be zeros, which makes a gather look free: they get random values within the bounds that the module itself asserts. What
+cannot be run is said in one line with its place.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from .made import CannotMake, make
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -54,7 +57,7 @@ def _run(path: str, source: str, agent: Agent) -> None:
     key = os.path.basename(path).removesuffix(".py")
     module = _load(torch, path, key, source)
     agent.capture.adopt(path, source, key)
-    call = _call_of(torch, module, source, path, agent.notes)
+    call = _call_of(torch, module, source, path, agent.notes, agent.spec.module_inputs)
     name = f"## Call CompiledFxGraph {key} ##"
     synchronize = torch.cuda.synchronize if torch.cuda.is_available() and "cuda" in source else None
     since = time.monotonic()
@@ -95,11 +98,16 @@ def _unregistered(error: AttributeError, source: str, path: str) -> str | None:
     return f"{path}:{line}: op {name} not registered: import the module that defines it (PYTHONPATH, or profile the program itself)"
 
 
-def _call_of(torch: Any, module: Any, source: str, path: str, notes: list[str]) -> Callable[[], Any]:
+def _call_of(
+    torch: Any, module: Any, source: str, path: str, notes: list[str], described: dict[str, Any] | None
+) -> Callable[[], Any]:
     """A function that runs the module once on fresh lists of the same inputs."""
     entry = getattr(module, "call", None)
     if not callable(entry):
         raise CannotRun(f"{path} defines no call(): it is no wrapper module of this torch's shape")
+    if described is not None:
+        inputs = _made(torch, described, path, notes)
+        return _checked(lambda: entry(list(inputs)), source, path, notes, known=not described["unbacked"])
     if callable(getattr(module, "get_args", None)):
         try:
             inputs = list(module.get_args())
@@ -112,6 +120,24 @@ def _call_of(torch: Any, module: Any, source: str, path: str, notes: list[str]) 
             f"{path} carries no harness (torch._inductor.config.benchmark_harness was off): nothing says its inputs"
         )
     return _checked(_captured(torch, module, path), source, path, notes)
+
+
+def _made(torch: Any, described: dict[str, Any], path: str, notes: list[str]) -> list[Any]:
+    """The inputs that the text of the module says, with what a person should know of them."""
+    bound = described["bound"]
+    try:
+        inputs = [make(torch, one, bound, seed) for seed, one in enumerate(described["inputs"])]
+    except (CannotMake, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+        raise CannotRun(f"{path}: its inputs cannot be made ({type(error).__name__}: {error})") from error
+    notes.extend(described["notes"])
+    integral = [t for t in inputs if isinstance(t, torch.Tensor) and t.dim() and t.dtype in (torch.int64, torch.int32)]
+    if integral and bound:
+        notes.append(
+            f"{len(integral)} integer inputs have random values below {bound}, the bound that the module asserts"
+        )
+    elif integral:
+        notes.append(f"{len(integral)} integer inputs are all zeros and the module states no bounds for them")
+    return inputs
 
 
 def _captured(torch: Any, module: Any, path: str) -> Callable[[], Any]:
@@ -137,7 +163,9 @@ def _captured(torch: Any, module: Any, path: str) -> Callable[[], Any]:
     return taken[0]
 
 
-def _checked(function: Callable[[], Any], source: str, path: str, notes: list[str]) -> Callable[[], Any]:
+def _checked(
+    function: Callable[[], Any], source: str, path: str, notes: list[str], *, known: bool = False
+) -> Callable[[], Any]:
     """The first call tells whether it runs at all, and on what."""
     try:
         function()
@@ -147,7 +175,7 @@ def _checked(function: Callable[[], Any], source: str, path: str, notes: list[st
         raise CannotRun(
             f"{path} cannot be run on its harness inputs ({type(error).__name__}: {str(error).splitlines()[0]})"
         ) from error
-    names = sorted(set(_UNBACKED.findall(source)))
+    names = [] if known else sorted(set(_UNBACKED.findall(source)))
     if names:
         notes.append(
             f"the sizes {', '.join(names)} depend on data that the harness invents: times of what follows may be of empty work; "

@@ -28,6 +28,8 @@ class Spec:
     lines: bool = True
     progress_fd: int | None = None
     user_roots: list[str] | None = None
+    module_inputs: dict[str, Any] | None = None
+    """Of a generated module: {inputs, bound, notes, unbacked}, read from its text; None: its own harness."""
 
 
 def from_dict(raw: dict[str, Any]) -> Spec:

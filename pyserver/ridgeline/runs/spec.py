@@ -43,6 +43,9 @@ class RunSpec:
     user_roots: list[str] = field(default_factory=list)
     """Folders whose code counts as the user's; empty: the agent decides (target's folder and ``cwd``)."""
 
+    module_inputs: dict[str, Any] | None = None
+    """Of a generated module: what to call it with (:mod:`ridgeline.bench.module_inputs`); ``None``: as its harness does."""
+
     output: OutputTo = "inherit"
     """Where the program's standard output goes: untouched, to standard error, or into ``output`` events and ``log.txt``
     (then standard error as well, standard input is empty, and ``PYTHONUNBUFFERED`` is set so that lines come at once)."""
@@ -122,6 +125,7 @@ class RunSpec:
             "lines": self.lines,
             "progress_fd": None,
             "user_roots": self.user_roots or None,
+            "module_inputs": self.module_inputs,
         }
 
     def to_json(self) -> str:

@@ -1,58 +1,21 @@
-"""Tensors from their descriptions, in values that do real work: indices in range, numbers that stay numbers."""
+"""Arguments of kernels: made from descriptions (by the agent's own code, which is loaded by location), and copied."""
 
 from __future__ import annotations
 
-from typing import Any
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from ridgeline.agent.made import CannotMake, make
+else:
+    _FILE = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "agent", "made.py")
+    _SPEC = importlib.util.spec_from_file_location("_ridgeline_made", os.path.normpath(_FILE))
+    _MADE = importlib.util.module_from_spec(_SPEC)
+    _SPEC.loader.exec_module(_MADE)
+    CannotMake, make = _MADE.CannotMake, _MADE.make
 
-def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
-    """A tensor of that size, stride, type and device; anything else comes back as it is. Raises ``CannotMake``.
-
-    Integers are random below ``bound`` (the one that a kernel asserts), or zeros where no bound is known and more could
-    reach outside of a buffer. Types that no random generator fills (fp8) are filled by conversion.
-    """
-    if not isinstance(described, dict):
-        return described
-    if "type" in described:
-        return _type(torch, described)
-    name = described["dtype"]
-    dtype = getattr(torch, str(name), None)
-    if dtype is None:
-        raise CannotMake(f"this torch has no element type {name}")
-    size, stride, device = described["size"], described["stride"], described["device"]
-    if "value" in described:  # a scalar that a size is read from
-        return torch.full(size, described["value"], dtype=dtype, device=device)
-    extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    if dtype == torch.bool:
-        flat = torch.randint(0, 2, (extent,), generator=generator).to(dtype)
-    elif dtype.is_complex:
-        flat = torch.randn(extent, 2, generator=generator).view(torch.complex64).reshape(extent).to(dtype)
-    elif dtype.is_floating_point:
-        flat = torch.randn(extent, generator=generator).to(dtype)
-    else:
-        top = min(bound, torch.iinfo(dtype).max) if bound and size else 1
-        flat = torch.randint(0, max(top, 1), (extent,), generator=generator).to(dtype)
-    return torch.as_strided(flat.to(device), size, stride)
-
-
-def _type(torch: Any, described: dict[str, Any]) -> Any:
-    """An element type of torch's or Triton's that a kernel was given as a value."""
-    if described["type"] == "torch":
-        found = getattr(torch, described["value"], None)
-    elif described["type"] == "triton.language":
-        import triton.language
-
-        found = getattr(triton.language, described["value"], None)
-    else:
-        found = None
-    if found is None:
-        raise CannotMake(f"a {described['value']} cannot be made from a description")
-    return found
-
-
-class CannotMake(Exception):
-    """One line."""
+__all__ = ["CannotMake", "copied", "make"]
 
 
 def copied(torch: Any, arguments: Any) -> list[Any]:

@@ -1,0 +1,58 @@
+"""What a generated module is profiled with is read from its text; an editor and the command line hand it on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import bench_modules as modules
+from ridgeline.agent.spec import from_dict
+from ridgeline.bench.module_inputs import SizeError, of_file
+from ridgeline.runs.spec import RunSpec
+
+DYNAMIC = (
+    modules.CPP.replace("(2, 17), (17, 1)", "(s0, 17), (17, 1)")
+    .replace("arg0_1, = args", "arg0_1, arg1_1 = args")
+    .replace("    args.clear()\n", "    args.clear()\n    s0 = arg0_1\n")
+    .replace("assert_size_stride(arg0_1", "assert_size_stride(arg1_1")
+    .replace("cpp_fused_sin_0(arg0_1", "cpp_fused_sin_0(arg1_1")
+) + (
+    "\n\ndef get_args():\n    from torch._dynamo.testing import rand_strided\n    arg0_1 = 2\n"
+    "    arg1_1 = rand_strided((2, 17), (17, 1), device='cpu', dtype=torch.float32)\n    return [arg0_1, arg1_1]\n"
+)
+
+
+def test_sizes_that_are_given_reach_every_input(tmp_path: Path) -> None:
+    path = tmp_path / "c.py"
+    path.write_text(DYNAMIC)
+    plain = of_file(path, {})
+    assert plain is not None
+    assert [plain["inputs"][0], plain["inputs"][1]["size"]] == [2, [2, 17]]
+    sized = of_file(path, {"s0": 300})
+    assert sized is not None
+    assert [sized["inputs"][0], sized["inputs"][1]["size"], sized["inputs"][1]["stride"]] == [300, [300, 17], [17, 1]]
+    with pytest.raises(SizeError, match=r"has no such size; it has s0"):
+        of_file(path, {"s1": 3})
+
+
+def test_anything_else_is_left_to_itself(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    assert of_file(script, {}) is None
+    assert of_file(tmp_path / "none.py", {}) is None
+    assert of_file(tmp_path, {}) is None
+    with pytest.raises(SizeError, match="is none"):
+        of_file(script, {"s0": 3})
+
+
+def test_the_request_carries_them_to_the_agent(tmp_path: Path) -> None:
+    path = tmp_path / "c.py"
+    path.write_text(DYNAMIC)
+    spec = RunSpec(target=str(path), python="/bin/sh", cwd=str(tmp_path), module_inputs=of_file(path, {}))
+    again = RunSpec.from_json(spec.to_json())
+    assert again.module_inputs == spec.module_inputs
+    agent = from_dict(json.loads(json.dumps(again.agent_spec(tmp_path))))
+    assert agent.module_inputs == spec.module_inputs
+    assert from_dict({"run_dir": "/r", "target": "t.py"}).module_inputs is None  # an older supervisor
