@@ -125,6 +125,12 @@ _EXACT: dict[str, Explanation] = {
     "calls": Explanation("How often, over all recorded steps."),
 }
 
+
+def _fused(words: str) -> str:
+    """The operators in a fused kernel's name. Names of several words cannot be told apart there, so each word is one."""
+    return ", ".join(dict.fromkeys(word for word in words.split("_") if word))
+
+
 _KINDS: dict[str, str] = {
     "poi": "pointwise kernel",
     "red": "reduction, over a loop",
@@ -236,7 +242,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Explanation]],
     (
         re.compile(r"^triton_(poi|red|per|tem|for)_fused_?(.*?)_?(\d+)?$"),
         lambda m: Explanation(
-            f"Inductor's {_KINDS[m[1]]}" + (f" for {m[2].replace('_', ', ')}" if m[2] else "") + ".",
+            f"Inductor's {_KINDS[m[1]]}" + (f" for {_fused(m[2])}" if m[2] else "") + ".",
             "Go to its source in the generated module.",
         ),
     ),

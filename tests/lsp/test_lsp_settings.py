@@ -176,3 +176,15 @@ async def test_a_run_takes_the_settings_of_its_files_folder(tmp_path: Path) -> N
         assert list(two.store.iterdir())
     finally:
         await session.stop()
+
+
+def test_the_documented_configuration_for_helix_is_understood() -> None:
+    """Helix answers for a section with the part of ``config`` below its name."""
+    tomllib = pytest.importorskip("tomllib")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "editors.md").read_text(encoding="utf-8")
+    languages = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
+    server = languages["language-server"]["ridgeline"]
+    assert [server["command"], *server["args"]] == ["ridgeline", "lsp"]
+    settings, problems = read(server["config"]["ridgeline"])
+    assert (settings.annotations.minimumPercent, problems) == (1.0, [])
+    assert "ridgeline" in next(one for one in languages["language"] if one["name"] == "python")["language-servers"]

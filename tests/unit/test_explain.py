@@ -30,6 +30,7 @@ from ridgeline import explain
         ("nvjet_sm90_tst_128x256_64x4_1x2_h_bz_coopA_NNT", "cuBLAS"),
         ("sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_", "no tensor cores"),
         ("triton_poi_fused_addmm_gelu_2", "pointwise kernel for addmm, gelu"),
+        ("triton_per_fused__softmax__to_copy_div_5", "a row in registers for softmax, to, copy, div."),
         ("triton_red_fused_3", "reduction, over a loop."),
         ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "num_workers is 0"),
         ("self", "add up"),
