@@ -119,6 +119,8 @@ def _traces_at(path: Path) -> list[Path]:
         raise UnreadableError(f"{path} does not exist; name a trace (.json, .json.gz), a run folder or a log folder")
     if path.is_file():
         return [path]
+    if not path.is_dir():
+        raise UnreadableError(f"{path} is no file (a pipe or a device); save the trace to a file, and name that")
     files = sorted(p for p in path.iterdir() if p.is_file())
     # TensorBoard's handler: WORKER.TIME.pt.trace.json[.gz], one a recorded window. The newest of each worker counts.
     newest = {p.name.split(".", 1)[0]: p for p in files if p.name.endswith((".pt.trace.json", ".pt.trace.json.gz"))}

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ridgeline import names, units
 from ridgeline.compare import Change, Comparison
+from ridgeline.printable import printable
 
 MAX_ROWS = 12
 _MARK = {"faster": "▼", "slower": "▲", "same": "=", "appeared": "+", "vanished": "-"}
@@ -19,7 +20,11 @@ _STYLE = {"faster": "green", "slower": "red", "same": "dim", "appeared": "yellow
 
 def render(found: Comparison, console: Console) -> None:
     """What changed beyond the noise, first as a whole, then by kernel, line and category."""
-    console.print(f"[bold]{escape(found.before)}[/] → [bold]{escape(found.after)}[/]", highlight=False, soft_wrap=True)
+    console.print(
+        f"[bold]{escape(printable(found.before))}[/] → [bold]{escape(printable(found.after))}[/]",
+        highlight=False,
+        soft_wrap=True,
+    )
     if found.step is not None:
         console.print(_sentence(found.step, "a step"))
     console.print(_sentence(found.device, f"of device time a {found.basis}"))
@@ -58,7 +63,7 @@ def _table(console: Console, title: str, rows: Sequence[Change], same: int) -> N
             units.duration(row.before_us),
             units.duration(row.after_us),
             pct,
-            escape(label),
+            escape(printable(label)),
         )
     console.print(table)
     if len(rows) > MAX_ROWS:

@@ -6,12 +6,13 @@ from collections import defaultdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline import names, units
+from ridgeline.printable import printable
 from ridgeline.profile import Device, Finding, Kernel, Line, ProfileDocument
 from ridgeline.report.modules import place_of, side_by_side, wall_share
 from ridgeline.report.paths import Shortener
@@ -87,7 +88,7 @@ class _View:
             self._finding(number, finding)
 
     def _finding(self, number: int, finding: Finding) -> None:
-        gain = f"  [green]saves ~{units.duration(finding.saving_us)} a step[/]" if finding.saving_us else ""
+        gain = f"  [green]saves ~{units.duration(finding.saving_us)} a {self.per}[/]" if finding.saving_us else ""
         where = f"  [blue]{escape(self.short(finding.file))}:{finding.line}[/]" if finding.file and finding.line else ""
         style = _SEVERITY_STYLE[finding.severity]
         self._print(f"  {number}. [{style}]{escape(finding.title)}[/]{where}{gain}")
@@ -265,7 +266,7 @@ class _View:
         share.stylize(
             "bold red" if (pct or 0) >= 20 else "red" if (pct or 0) >= 5 else "yellow" if (pct or 0) >= 1 else "dim"
         )
-        row = share + Text(f"{line.line:>5} │ ", style="dim") + Text((line.text or "").rstrip())
+        row = share + Text(f"{line.line:>5} │ ", style="dim") + Text(printable((line.text or "").expandtabs().rstrip()))
         if line.granularity == "function":
             row += Text("   (whole function)", style="dim")
         elif line.shared_with:
@@ -279,7 +280,7 @@ class _View:
             return
         self._title("Before you trust the numbers")
         for warning in warnings[:8]:
-            self.console.print(Text(f"  - {warning.message}"), highlight=False)
+            self.console.print(Text(f"  - {printable(warning.message)}"), highlight=False)
         if len(warnings) > 8:
             self._print(f"  [dim]and {len(warnings) - 8} more in the profile document[/]")
 
@@ -287,12 +288,12 @@ class _View:
         self._print("")
         if run_dir:
             run_dir = run_dir.rstrip("/")
-            self.console.print(Text(f"Run folder: {run_dir}", style="dim"), soft_wrap=True, highlight=False)
+            self.console.print(Text(f"Run folder: {printable(run_dir)}", style="dim"), soft_wrap=True, highlight=False)
         trace = self.document.source.path if self.document.source.kind == "trace" else None
         if run_dir and not trace:
             trace = f"{run_dir}/trace.json.gz"
         if trace:
-            self.console.print(Text(f"Trace:      {trace}", style="dim"), soft_wrap=True, highlight=False)
+            self.console.print(Text(f"Trace:      {printable(trace)}", style="dim"), soft_wrap=True, highlight=False)
 
     # -- pieces ----------------------------------------------------------------------------------------------------
 
@@ -326,7 +327,7 @@ class _View:
         if not own:
             return ""
         more = f" +{len(own) - 1}" if len(own) > 1 else ""
-        return f"{self.short(own[0].file)}:{own[0].line}{more}"
+        return printable(f"{self.short(own[0].file)}:{own[0].line}{more}")
 
 
 _CAUSE = {
@@ -343,6 +344,11 @@ _CAUSE = {
 
 def vars_of(idle: object) -> list[tuple[str, float]]:
     return [(name, float(getattr(idle, name))) for name in _CAUSE]
+
+
+def escape(text: str) -> str:
+    """Text of the document within markup: on one line, and nothing but text."""
+    return escape_markup(printable(text))
 
 
 def _keep_end(text: str, width: int) -> str:
