@@ -277,6 +277,23 @@ def test_with_zeroed_gradients_goes_the_addition_to_them() -> None:
     assert finding.saving_us == pytest.approx(300.0)
 
 
+@pytest.mark.parametrize("losses", [1, 2, 3])
+def test_of_every_zeroed_gradient_the_first_addition_is_saved(losses: int) -> None:
+    """Two losses add to the same gradients: the second addition is made whatever zero_grad does."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.range("Optimizer.zero_grad#SGD.zero_grad", t + 1, 90)
+        for i in range(2):
+            b.op("aten::zero_", t + 10 + 40 * i, 30, dims=[[64, 64]], types=["float"])
+        for i in range(2 * losses):
+            b.op("torch::autograd::AccumulateGrad", t + 200 + 100 * i, 55)
+            b.op("aten::add_", t + 202 + 100 * i, 50)
+    (finding,) = _by_code(find(b.context()), "zero-grad")
+    assert finding.saving_us == pytest.approx(2 * 30.0 + 2 * 50.0)
+
+
 def _attention(keys: int, *, math: bool = False) -> TraceBuilder:
     b = TraceBuilder()
     q, k, s, v = [8, 128, 64], [8, 64, keys], [8, 128, keys], [8, keys, 64]

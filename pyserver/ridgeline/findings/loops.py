@@ -15,11 +15,14 @@ import numpy.typing as npt
 
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import GEMM_OPS
+from ridgeline.findings.stretches import Stretch
 from ridgeline.trace.tables import I32, I64
 
 RUN = 20
 """Repetitions without a product between them that only a loop makes: within one layer an operation on one set of shapes
 comes less than ten times (rotary embeddings: four products a layer)."""
+FAR = 4.0
+"""Times the usual number of calls from one repetition to the next: beyond, the loop has ended and begun again."""
 VARYING = 0.8
 """Part of the repetitions that take another part than the one before."""
 HEAVY = (
@@ -68,27 +71,31 @@ class Loops:
         hits = np.array([int(r) in inside for r in rows], dtype=np.int64)
         return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(hits)])
 
-    def over_parts(self, ops: list[int], run: int = RUN, *, varying: bool = True) -> bool:
-        """Whether the outermost calls of these ops, one operation on one set of shapes, are a loop over parts: ``run``
-        repetitions with nothing heavy between, or (``varying``) with another part each."""
+    def over_parts(self, ops: list[int], run: int = RUN, *, varying: bool = True) -> list[Stretch]:
+        """The loops over parts that the outermost calls of these ops, one operation on one set of shapes, belong to, each
+        from its first call to its last: ``run`` repetitions with nothing heavy between, or (``varying``) with another part
+        each. Empty if it is none."""
         facts = self.facts
         tops = np.array(sorted({facts.outermost(r) for r in ops}), dtype=np.int32)
         tids = facts.trace.ops.tid[tops]
-        return any(self._loops(int(tid), tops[tids == tid], run, varying) for tid in np.unique(tids))
+        return [s for tid in np.unique(tids) for s in self._loops(int(tid), tops[tids == tid], run, varying)]
 
-    def _loops(self, tid: int, tops: I32, run: int, varying: bool) -> bool:
+    def _loops(self, tid: int, tops: I32, run: int, varying: bool) -> list[Stretch]:
         calls = self._calls[tid]
         at = np.searchsorted(calls, tops)
         if len(at) < run:
-            return False
-        heavy = np.diff(self._heavy[tid][at]) > 0
-        if _longest(~heavy) + 1 >= run:
-            return True
-        if not varying:
-            return False
-        parts = [self._parts(calls[lo:hi]) for lo, hi in itertools.pairwise(at)]
-        changes = sum(bool(a) and a != b for a, b in itertools.pairwise(parts))
-        return changes >= VARYING * (len(parts) - 1) and changes >= run - 2
+            return []
+        apart = np.diff(at)
+        near = apart <= FAR * np.median(apart)
+        light = (np.diff(self._heavy[tid][at]) == 0) & near
+        found = [(lo, hi) for lo, hi in _runs(light) if hi - lo + 1 >= run]
+        if not found and varying:
+            parts = [self._parts(calls[lo:hi]) for lo, hi in itertools.pairwise(at)]
+            changes = sum(bool(a) and a != b for a, b in itertools.pairwise(parts))
+            if changes >= VARYING * (len(parts) - 1) and changes >= run - 2:
+                found = _runs(near)
+        start, end = self.facts.trace.ops.start, self.facts.op_end
+        return [(tid, float(start[tops[lo]]), end(int(tops[hi]))) for lo, hi in found]
 
     def _parts(self, calls: I32) -> tuple[int, ...]:
         """What these calls take out of tensors: their argument sets, which hold the index."""
@@ -96,7 +103,7 @@ class Loops:
         return tuple(int(facts.trace.ops.args[r]) for r in calls if facts.op_name(int(r)) in PARTS)
 
 
-def _longest(flags: npt.NDArray[np.bool_]) -> int:
-    """Length of the longest run of true."""
+def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Runs of true, as the first and the last of the items that they join: flag k stands between items k and k + 1."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
-    return int((edges[1::2] - edges[::2]).max()) if len(edges) else 0
+    return [(int(lo), int(hi)) for lo, hi in zip(edges[::2], edges[1::2])]

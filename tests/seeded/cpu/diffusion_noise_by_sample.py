@@ -10,7 +10,7 @@ class Schedule:
     def add_noise(self, x: torch.Tensor, noise: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
         rows = []
         for i in range(x.size(0)):
-            a = self.alphas[t[i]]  # may: small-kernels
+            a = self.alphas[t[i]]
             # mend: a = self.alphas[t].view(-1, 1)
             rows.append(a.sqrt() * x[i] + (1 - a).sqrt() * noise[i])  # finds: small-kernels
             # mend: return a.sqrt() * x + (1 - a).sqrt() * noise

@@ -17,7 +17,7 @@ def act(policy: nn.Module, states: torch.Tensor) -> list[int]:
     with torch.no_grad():
         for i in range(states.size(0)):
             scores = policy(states[i])  # finds: small-kernels
-            actions.append(int(scores.argmax()))  # finds: hidden-sync # may: small-kernels
+            actions.append(int(scores.argmax()))  # finds: hidden-sync
     return actions
 
 

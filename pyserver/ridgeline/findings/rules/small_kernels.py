@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.findings.loops import RUN, Loops
+from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import I64
 
@@ -49,22 +51,58 @@ def rule(facts: Facts) -> list[Candidate]:
             continue
         groups[at.file, at.line][_signature(facts, row)].append(row)
         places[at.file, at.line] = at
-    found = []
     loops = Loops(facts)
+    found: list[_Loop] = []
     for key, kinds in groups.items():
-        repeated = [
-            r
-            for rows in kinds.values()
-            if not (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
-            and len(rows) >= COUNT_PER_STEP * facts.n
-            and float(np.median(facts.work.time[rows])) < MEDIAN_US
-            and loops.over_parts([int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0], run, varying=varying)
-            for r in rows
-        ]
+        repeated: list[int] = []
+        stretches: list[Stretch] = []
+        for rows in kinds.values():
+            if (
+                (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
+                or len(rows) < COUNT_PER_STEP * facts.n
+                or float(np.median(facts.work.time[rows])) >= MEDIAN_US
+            ):
+                continue
+            mine = loops.over_parts(
+                [int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0], run, varying=varying
+            )
+            stretches += mine
+            repeated += rows if mine else []
         if repeated:
-            others = [int(facts.work.op[r]) for k, rows in everything.items() if k != key for r in rows]
-            found.append(_candidate(facts, places[key], sorted(repeated), everything[key], others))
-    return found
+            found.append(_Loop(places[key], sorted(repeated), everything[key], stretches))
+    return [_candidate(facts, loop, everything) for loop in _merged(facts, found)]
+
+
+class _Loop(NamedTuple):
+    at: SourceRef
+    repeated: list[int]
+    """Rows of work that the loop repeats."""
+    everything: list[int]
+    """All that the statement causes, the backward pass included."""
+    stretches: list[Stretch]
+    """Of the host, from the first repetition to the last."""
+    others: tuple[SourceRef, ...] = ()
+    """More statements of the same loop."""
+
+
+def _merged(facts: Facts, loops: list[_Loop]) -> list[_Loop]:
+    """One of each loop: statements whose stretches are mostly the same belong together; the one with the most work speaks."""
+    kept: list[_Loop] = []
+    for loop in sorted(loops, key=lambda x: -float(facts.work.time[x.everything].sum())):
+        mine = spans.of((lo, hi) for _, lo, hi in loop.stretches)
+        for k, other in enumerate(kept):
+            theirs = spans.of((lo, hi) for _, lo, hi in other.stretches)
+            if 2 * spans.measure(spans.intersect(mine, theirs)) > min(spans.measure(mine), spans.measure(theirs)):
+                kept[k] = other._replace(
+                    repeated=sorted([*other.repeated, *loop.repeated]),
+                    everything=[*other.everything, *loop.everything],
+                    stretches=[*other.stretches, *loop.stretches],
+                    others=(*other.others, loop.at),
+                )
+                break
+        else:
+            kept.append(loop)
+    return kept
 
 
 def _signature(facts: Facts, row: int) -> object:
@@ -95,18 +133,22 @@ def _is_library_loop(facts: Facts, row: int) -> bool:
     return call >= 0 and facts.in_optimizer(int(facts.trace.calls.tid[call]), float(facts.trace.calls.start[call]))
 
 
-def _candidate(facts: Facts, at: SourceRef, rows: list[int], everything: list[int], others: list[int]) -> Candidate:
-    """``rows`` is what the loop repeats, ``everything`` all that the statement causes, the backward pass included;
-    ``others`` are the ops of other statements."""
+def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[int]]) -> Candidate:
+    at, rows = loop.at, loop.repeated
     count, busy = len(rows) / facts.n, float(facts.work.time[rows].sum())
     if facts.on_cpu:
-        tops = {facts.outermost(int(facts.work.op[r])) for r in everything if facts.work.op[r] >= 0}
-        claims = _between(facts, sorted(tops), np.sort(np.array(others, dtype=np.int64)))
+        mine = set(loop.everything)
+        others = [int(facts.work.op[r]) for rows_of in by_line.values() for r in rows_of if r not in mine]
+        tops = {facts.outermost(int(facts.work.op[r])) for r in loop.everything if facts.work.op[r] >= 0}
+        whole = facts.clip(spans.of((lo, hi) for _, lo, hi in loop.stretches))
+        claims = spans.together(whole, _between(facts, sorted(tops), np.sort(np.array(others, dtype=np.int64))))
     else:
-        events = [int(facts.work.event[r]) for r in everything]
-        mine = set(events)
-        gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in mine)
-        claims = spans.together(spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(events))
+        events = {int(facts.work.event[r]) for r in loop.everything}
+        events |= {e for tid, lo, hi in loop.stretches for e in facts.events_launched_between(tid, lo, hi)}
+        gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in events)
+        claims = spans.together(
+            spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(sorted(events))
+        )
     cost = facts.real(claims)
     judged = facts.judged
     median = float(np.median(facts.work.time[rows]))
@@ -131,6 +173,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int], everything: list[in
             "threshold_per_step": COUNT_PER_STEP,
             "threshold_us": MEDIAN_US,
             "assumed_speedup": SPEEDUP,
+            "related": [{"file": o.file, "line": o.line, "text": "of the same loop"} for o in loop.others],
         },
     )
 

@@ -29,7 +29,7 @@ def rule(facts: Facts) -> list[Candidate]:
     ops = facts.trace.ops
     stretches = [(int(ops.tid[r]), float(ops.start[r]), facts.op_end(r)) for r in rows]
     claims, device_us = time_of(facts, stretches)
-    claims = spans.together(claims, facts.claims_of(_additions(facts)))
+    claims = spans.together(claims, facts.claims_of(_additions(facts, rows)))
     cost = facts.real(claims)
     judged = facts.judged
     return [
@@ -53,10 +53,28 @@ def rule(facts: Facts) -> list[Candidate]:
     ]
 
 
-def _additions(facts: Facts) -> list[int]:
-    """Work that adds a gradient to the one that is there. Where there is none, autograd keeps the new one as it is."""
-    return [
+def _additions(facts: Facts, zeroed: list[int]) -> list[int]:
+    """Work that adds a gradient to one that was filled with zeros: of every zeroed gradient the first addition. Where there
+    is none, autograd keeps the new gradient as it is; a second addition (accumulation, a second loss) is made all the same."""
+    ops = facts.trace.ops
+    adding = [
         r
         for r in facts.recorded_work
-        if (chain := facts.chain_of(r)) and "aten::add_" in chain and "torch::autograd::AccumulateGrad" in chain
+        if facts.work.op[r] >= 0
+        and (chain := facts.chain_of(r))
+        and "aten::add_" in chain
+        and "torch::autograd::AccumulateGrad" in chain
     ]
+    order = [(float(ops.start[r]), max(1, len(facts.all_dims_of(r))), -1) for r in zeroed]
+    order += [(float(ops.start[facts.work.op[r]]), 0, r) for r in adding]
+    found: list[int] = []
+    left, added = 0, False
+    for _, gradients, row in sorted(order):
+        if gradients:
+            left, added = (0 if added else left) + gradients, False
+        else:
+            added = True
+            if left > 0:
+                found.append(row)
+                left -= 1
+    return found
