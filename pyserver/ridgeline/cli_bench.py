@@ -17,6 +17,7 @@ from ridgeline.cli_common import (
     CommandError,
     check_format,
     environment,
+    harmless,
     interpreter,
     named_sizes,
     say,
@@ -224,12 +225,7 @@ def _text(file: Path) -> str:
 
 def _plain_folder() -> str | None:
     """None for the system's temporary folder; another where its name would break Inductor's C++ compilation."""
-    return None if _harmless(tempfile.gettempdir()) else "/tmp"
-
-
-def _harmless(path: str) -> bool:
-    """Inductor splits its compiler's command line at spaces and loses backslashes."""
-    return not any(character in path for character in " \t\\\"'")
+    return None if harmless(tempfile.gettempdir()) else "/tmp"
 
 
 def _environment(asked: dict[str, str], folder: str, *, private: bool) -> dict[str, str]:
@@ -237,7 +233,7 @@ def _environment(asked: dict[str, str], folder: str, *, private: bool) -> dict[s
     compile itself); folders of our own for a search, and where the name of theirs would break the compilation."""
     env = {**os.environ, **asked}
     for name in CACHE_FOLDERS:
-        if private or not _harmless(env.get(name, "")):
+        if private or not harmless(env.get(name, "")):
             env[name] = os.path.join(folder, name.lower())
     return env
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,7 @@ from ridgeline.cli_common import (
     CommandError,
     check_format,
     environment,
+    harmless,
     interpreter,
     named_sizes,
     say,
@@ -27,6 +30,7 @@ from ridgeline.runs.launch import Session
 from ridgeline.runs.spec import RunSpec, SpecError
 from ridgeline.runs.store import Store, StoreError
 
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _PATIENCE_S = 15.0
 """A program that ends this soon after its result is there gets it shown below its own output, where a person looks."""
 
@@ -105,9 +109,13 @@ class Request:
                 raise CommandError("--size is for a generated module by itself: the program has its own sizes")
             return None
         try:
-            return of_file(path, sizes)
+            found = of_file(path, sizes)
         except SizeError as error:
             raise CommandError(str(error)) from error
+        if found is not None and not harmless({**os.environ, **spec.env}.get(_CACHE, "")):
+            # A module by itself is compiled anew: not in a folder whose name breaks that. (A program's own is its business.)
+            spec.env[_CACHE] = os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+        return found
 
 
 def run(request: Request) -> int:

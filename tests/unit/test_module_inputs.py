@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import bench_modules as modules
 from ridgeline.agent.spec import from_dict
 from ridgeline.bench.module_inputs import SizeError, of_file
+from ridgeline.cli_profile import Request
 from ridgeline.runs.spec import RunSpec
 
 DYNAMIC = (
@@ -56,3 +59,26 @@ def test_the_request_carries_them_to_the_agent(tmp_path: Path) -> None:
     agent = from_dict(json.loads(json.dumps(again.agent_spec(tmp_path))))
     assert agent.module_inputs == spec.module_inputs
     assert from_dict({"run_dir": "/r", "target": "t.py"}).module_inputs is None  # an older supervisor
+
+
+def request(target: Path, **changes: Any) -> Request:
+    values: dict[str, Any] = {
+        "target": str(target), "args": [], "module": False, "steps": None, "warmup": None, "after": None,
+        "then": "stop", "device": "auto", "stacks": False, "memory": False, "lengths": False, "lines": True,
+        "python": sys.executable, "cwd": None, "env": [], "run_dir": None, "format": "text", "output": None, "quiet": True,
+    }  # fmt: skip
+    return Request(**{**values, **changes})
+
+
+def test_a_module_is_not_compiled_in_a_folder_with_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UP-65: Inductor's C++ compiler would be given a split path. A program's own cache folder is left alone."""
+    module, script = tmp_path / "c.py", tmp_path / "train.py"
+    module.write_text(DYNAMIC)
+    script.write_text("import torch\n")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/tmp/a b/cache")
+    assert " " not in request(module).spec().env["TORCHINDUCTOR_CACHE_DIR"]
+    assert "TORCHINDUCTOR_CACHE_DIR" not in request(script).spec().env
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/tmp/\u00e4b/cache")  # letters outside ASCII do no harm
+    assert "TORCHINDUCTOR_CACHE_DIR" not in request(module).spec().env
+    named = request(module, env=["TORCHINDUCTOR_CACHE_DIR=/tmp/back\\slash"]).spec()
+    assert "\\" not in named.env["TORCHINDUCTOR_CACHE_DIR"]

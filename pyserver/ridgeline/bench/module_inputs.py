@@ -37,7 +37,8 @@ def of_file(path: Path, sizes: Mapping[str, int]) -> dict[str, Any] | None:
         "inputs": read.inputs,
         "bound": min(bounds, default=None),
         "notes": read.notes,
-        "unbacked": [name for name in read.unbacked if name not in sizes],
+        # Those that an input gives have a note of their own.
+        "unbacked": [name for name in read.unbacked if name not in sizes and name not in read.sizes],
     }
 
 

@@ -74,10 +74,15 @@ class Plan:
     fallbacks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     choices: list[multi.Choice] = field(default_factory=list)
-    symbols: list[str] = field(default_factory=list)
-    """Sizes that ``--size`` can give."""
+    sizes: list[str] = field(default_factory=list)
+    """Symbols that an input gives (``s77 = primals_1``)."""
     run: str | None = None
     """The run folder that the arguments are from."""
+
+    @property
+    def symbols(self) -> list[str]:
+        """Sizes that ``--size`` can give."""
+        return [*self.sizes, *(name for name in self.unbacked if name not in self.sizes)]
 
 
 class PlanError(ValueError):
@@ -195,7 +200,7 @@ class _Module:
             fallbacks=self._fallbacks(),
             notes=notes,
             choices=list(self.choices.values()),
-            symbols=[*self.sizes, *(name for name in self.unbacked if name not in self.sizes)],
+            sizes=list(self.sizes),
         )
 
     def _inputs(self) -> list[Any]:
