@@ -248,6 +248,8 @@ class Kernel:
     step_share_pct: float | None = None
     exposed_us: float | None = None
     bytes: float | None = None
+    dram_bytes: float | None = None
+    """What of ``bytes`` passes the device memory's pins, alone and from a cold cache: an estimate where nothing counted it."""
     flops: float | None = None
     arithmetic_intensity: float | None = None
     gb_per_s: float | None = None

@@ -46,13 +46,13 @@ def names(module: ModuleType, *constants: str) -> list[Place]:
 FITTED: list[Place] = [
     *names(limits, "RAMP_US", "COLD_US", "WARM_US", "COLD_OPERANDS_US", "DRAM_EFFICIENCY", "DIRTY_SHARE"),
     *names(limits, "TENSOR_CLOCK_SHORT", "TENSOR_CLOCK_LONG"),
-    *names(pointwise, "VECTORIZED", "CASTED", "STRIDED_OPERAND", "STRIDED_DIMENSION"),
+    *names(pointwise, "THREAD", "CASTED", "STRIDED_OPERAND", "STRIDED_DIMENSION"),
     *names(aten, "OTHER", "REDUCE_THREAD", "REDUCE_ELEMENT", "NORM_ISSUE", "SCAN_SHARED"),
     *names(aten, "SOFTMAX_ROW", "SOFTMAX_ELEMENT", "SOFTMAX_NARROW"),
     *names(attention, "BIAS_ISSUE", "BIAS_SHARED"),
     *[(attention, table, key) for table in ("ISSUE", "SHARED") for key in (False, True)],
     *names(conv, "LAYOUT_ISSUE", "DEPTHWISE_ISSUE"),
-    *names(foreach, "BASE_ISSUE", "ISSUE_A_LIST", "ISSUE_NARROW", "ROOT_ISSUE", "FUSED_ISSUE"),
+    *names(foreach, "BASE_ISSUE", "ISSUE_A_LIST", "ISSUE_NARROW", "ROOT_ISSUE"),
     *names(gemm, "OLD_RATE", "SIMT_ISSUE", "SIMT_SHARED", "VECTOR_ISSUE", "SPLIT_REDUCE_ISSUE"),
     *names(triton_model, "MOST_WASTE", "TABLE_BYTES"),
 ]

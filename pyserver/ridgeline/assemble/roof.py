@@ -226,6 +226,7 @@ def _embedded(module: str, line: int, end_line: int) -> str | None:
 
 def _fill(kernel: Kernel, found: Estimate) -> None:
     kernel.bytes = found.bytes
+    kernel.dram_bytes = found.dram_bytes
     kernel.flops = found.flops
     kernel.arithmetic_intensity = found.arithmetic_intensity
     kernel.gb_per_s = found.gb_per_s

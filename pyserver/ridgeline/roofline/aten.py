@@ -10,18 +10,21 @@ from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize, rate_key
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import COST, DOUBLE, SPECIAL
+from ridgeline.roofline.pointwise import COMPARISONS, FILLS
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 
 OTHER = 80.0
 """Instructions a thread of a kernel of no known kind; read off Nsight Compute on an H200."""
 BLOCK_THREADS = 128
 """Threads of a block of ``elementwise_kernel`` (ATen/native/cuda/thread_constants.h)."""
-REDUCE_THREAD, REDUCE_ELEMENT = 240.0, 4.0
+REDUCE_THREAD, REDUCE_ELEMENT = 175.0, 4.0
 KINDS: dict[str, tuple[float, float]] = {
-    "vectorized_layer_norm_kernel": (220.0, 60.0),
+    "vectorized_layer_norm_kernel": (288.0, 29.0),
     "softmax_warp_backward": (10.0, 30.0),
     "max_pool_forward_nchw": (40.0, 70.0),
     "tensor_kernel_scan_innermost_dim": (20.0, 85.0),
+    "vectorized_gather_kernel": (59.0, 0.0),
+    "indexFunc": (20.0, 100.0),
 }
 """Instructions a thread and an element of other kernels of PyTorch (same source)."""
 SCAN_SHARED = 27.0
@@ -32,12 +35,12 @@ SOFTMAX_ROW, SOFTMAX_ELEMENT, SOFTMAX_NARROW = 220.0, 25.0, 10.0
 """Warp instructions a row of ``softmax_warp_forward`` (maximum and sum by shuffles, addresses), for 32 elements (exponential,
 division, load, store, bounds), and for the conversion of narrow ones (same source)."""
 REDUCTIONS = {
-    "std": 40.0,
-    "var": 40.0,
-    "max": 36.0,
-    "min": 36.0,
-    "argmax": 36.0,
-    "argmin": 36.0,
+    "std": 31.0,
+    "var": 31.0,
+    "max": 26.0,
+    "min": 26.0,
+    "argmax": 20.0,
+    "argmin": 20.0,
     "norm": 3.0,
     "linalg_vector_norm": 3.0,
 }
@@ -45,46 +48,19 @@ REDUCTIONS = {
 FUNCTIONS: dict[str, dict[str, float]] = {
     "gelu": {"erf": 0.75, "float": 3}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
     "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 0.7}, "exp": {"exp": 1}, "log": {"log": 1},
-    "erf": {"erf": 1}, "sin": {"sin": 1}, "cos": {"sin": 1}, "pow": {"pow": 0.1}, "sqrt": {"sqrt": 1}, "rsqrt": {"rsqrt": 1}, "div": {"divide": 0.5},
+    "erf": {"erf": 1}, "sin": {"sin": 1}, "cos": {"sin": 1}, "pow": {"pow": 0.1}, "sqrt": {"sqrt_rn": 1}, "rsqrt": {"rsqrt": 1, "float": 4}, "div": {"divide": 0.5},
     "reciprocal": {"divide": 1}, "softplus": {"exp": 1, "log": 1}, "mish": {"exp": 1, "log": 1, "tanh": 1}, "elu": {"exp": 1}, "log1p": {"log": 1},
     "atan2": {"log": 1}, "floor_divide": {"divide": 1}, "remainder": {"integer_divide": 1}, "native_dropout": {"philox": 0.3}, "bernoulli": {"philox": 0.3},
     "normal": {"philox": 0.4}, "uniform": {"philox": 0.3}, "random": {"philox": 0.3}, "rand": {"philox": 0.3}, "exponential": {"philox": 0.3, "log": 1},
 }  # fmt: skip
-FILLS = {
-    "fill",
-    "zero",
-    "normal",
-    "uniform",
-    "random",
-    "bernoulli",
-    "exponential",
-    "arange",
-    "ones",
-    "zeros",
-    "full",
-    "eye",
-    "linspace",
-}
 GATHERS = {"embedding", "index_select", "gather", "index", "take", "_index", "take_along_dim", "embedding_renorm"}
 SCATTERS = {"index_put", "_index_put_impl", "scatter", "scatter_add", "index_add", "index_copy", "embedding_dense_backward", "index_fill", "scatter_reduce", "masked_scatter"}  # fmt: skip
-COMPARISONS = {
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "logical_and",
-    "logical_or",
-    "logical_not",
-    "isin",
-}
 NORMS = {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "rms_norm", "_fused_rms_norm", "batch_norm", "layer_norm", "cudnn_batch_norm_backward", "native_batch_norm_backward"}  # fmt: skip
 NORM_ISSUE = 22.0
 """Instructions an element of ATen's fused normalisations: load, convert, statistics, apply, store."""
+SELECTIONS = {"topk", "kthvalue", "median", "mode"}
+SELECT_BITS = 2
+"""Bits of the keys that a pass of a radix selection decides (ATen/native/cuda/SortingRadixSelect.cuh)."""
 ORDERS = ("sort", "radix", "topk", "bitonic", "scan", "unique", "nonzero", "cub::", "thrust", "mode", "kthvalue")
 
 
@@ -104,6 +80,8 @@ def demand(kernel: KernelInput) -> Demand | None:
     elements = float(max(t.elements for t in found))
     if upper:  # gathers and scatters work on the rows, not on the table
         elements = write / found[0].itemsize if write else threads
+        if name in SCATTERS and len(found) > 1:
+            elements = float(max(t.elements for t in found[1:]))
     if "vectorized_gather_kernel" in symbol:  # a block gathers a row, or up to 16 bytes a thread of it
         row = math.prod(found[0].shape[1:]) * found[0].itemsize
         write = float(math.prod(kernel.grid or (1,)) * row)
@@ -123,6 +101,8 @@ def demand(kernel: KernelInput) -> Demand | None:
     if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in KINDS):
         result.issued = threads / 32 * OTHER
         result.guessed = result.doubtful = True
+        if name in SELECTIONS:
+            result.cache_read = read * 8 * found[0].itemsize / SELECT_BITS
         return result
     result.issued = instructions(kernel, name, elements, threads, found)
     for mark, (thread, element) in KINDS.items():
@@ -213,6 +193,14 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
         width = math.prod(first.shape[1:]) * first.itemsize if name != "gather" else first.itemsize
         gathered = float(rows * width)
         return min(float(first.distinct_bytes), gathered) + index.distinct_bytes, gathered, True
+    if name == "embedding_dense_backward":  # every row of the gradient once, added to the rows of a table of zeros
+        return everything, float(first.distinct_bytes), True
+    if name.startswith("nll_loss"):  # one class of each row, and its label
+        labels = float(max((t.elements for t in found if t.itemsize == 8), default=1))
+        written = labels * first.itemsize if "backward" in name else 2.0 * first.itemsize
+        return labels * (first.itemsize + 8), written, True
+    if name in SELECTIONS:  # what is chosen is small; the slice is read again for every two bits of its keys
+        return everything, 0.0, False
     if name in SCATTERS and len(found) > 1:
         source = float(max(t.distinct_bytes for t in found[1:]))
         indices = everything - first.distinct_bytes
@@ -223,8 +211,11 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
         size = 1
     elif name == "native_dropout":
         return everything, float(elements * (first.itemsize + 1)), False
-    elif any(mark in name for mark in ("pool2d", "pool1d", "pool3d")) and "backward" not in name:
-        return everything, float(pooled(kernel, first)), False
+    elif any(mark in name for mark in ("pool2d", "pool1d", "pool3d")):
+        return pooling(name, found, kernel)
+    elif name.startswith("upsample"):
+        result = float(output_positions(kernel, first) * first.itemsize)
+        return everything, result, False
     elif first.elements == elements and name != "where":
         size = first.itemsize  # an in-place result, or the type that the first operand asks for
     if name in NORMS:
@@ -233,10 +224,48 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
     return everything, float(elements * size), False
 
 
-def pooled(kernel: KernelInput, first: Tensor) -> float:
-    """Output (and indices) of a pooling: a block writes an element a thread."""
+def pooling(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, float, bool]:
+    """Forward: the input once, an output and for a maximum its index (64 bits) of every window. Backward: the gradient and
+    the indices are read, a gradient of the input's size is written."""
+    first = found[0]
+    if "backward" in name:
+        target = found[1] if len(found) > 1 else first
+        indices = sum(t.distinct_bytes for t in found[2:] if t.itemsize == 8)
+        return float(first.distinct_bytes + indices), float(target.elements * first.itemsize), False
+    each = first.itemsize + (8 if "indices" in name or "max" in name else 0)
+    return float(first.distinct_bytes), float(output_positions(kernel, first) * each), False
+
+
+def output_positions(kernel: KernelInput, first: Tensor) -> int:
+    """Elements that a pooling or an interpolation makes. From its recorded lists: an output size, or window, stride and
+    padding; else a thread an element, not more than it reads."""
+    name = base_name(kernel)
+    lists = [v for v in map(literal_list, kernel.concrete_inputs or []) if v is not None]
+    spatial = 3 if "3d" in name else 1 if "1d" in name else 2
+    planes, sizes = math.prod(first.shape[:-spatial]), first.shape[-spatial:]
+    if lists and lists[0] and (name.startswith("upsample") or "adaptive" in name) and len(lists[0]) == spatial:
+        return planes * math.prod(lists[0])
+    if lists and lists[0] and "pool" in name:
+        window = widened(lists[0], spatial)
+        step = widened(lists[1], spatial) if len(lists) > 1 and lists[1] else window  # no stride: the window's size
+        pad = widened(lists[2], spatial) if len(lists) > 2 and lists[2] else [0] * spatial
+        return planes * math.prod(
+            max(1, (n + 2 * p - w) // max(1, s) + 1) for n, w, s, p in zip(sizes, window, step, pad)
+        )
     threads = math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,))
-    return float(min(threads, first.elements) * (first.itemsize + 8))
+    return min(threads, first.elements)
+
+
+def literal_list(value: object) -> list[int] | None:
+    """``[3, 3]`` or ``[]`` as the trace writes it; None for anything else."""
+    if not isinstance(value, str) or value[:1] not in ("[", "("):
+        return None
+    parts = [p.strip() for p in value.strip("[]() ").split(",") if p.strip()]
+    return [int(p) for p in parts] if all(p.lstrip("-").isdigit() for p in parts) else None
+
+
+def widened(values: list[int], spatial: int) -> list[int]:
+    return values * spatial if len(values) == 1 else values[:spatial]
 
 
 def broadcast(found: list[Tensor]) -> int:

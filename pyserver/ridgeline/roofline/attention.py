@@ -118,6 +118,8 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         programs = math.prod(kernel.grid or (1,)) * -(-math.prod(kernel.block or (1,)) // 32)
         return Demand(read=2 * size, write=size, flops=0.0, issued=min(programs * 80.0, size / 2), guessed=True)
     result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
+    if result.flop_type == "fp32":
+        result.flop_type = "tf32"  # three products of it for each in the kernels that keep single precision
     result.tensor_flops = work.flops
     result.cold = False
     result.guessed = True

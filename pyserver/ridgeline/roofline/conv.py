@@ -33,6 +33,14 @@ FORWARD = {
     "_slow_conv2d_forward", "thnn_conv2d", "conv_transpose2d", "_conv_depthwise2d", "conv_depthwise3d", "_convolution_pointwise",
     "convolution_overrideable", "conv_transpose1d", "conv_transpose3d",
 }  # fmt: skip
+KERNEL_SIZE_FIRST = {
+    "_conv_depthwise2d",
+    "conv_depthwise3d",
+    "slow_conv2d_forward",
+    "_slow_conv2d_forward",
+    "thnn_conv2d",
+}
+"""Ops whose first list is the size of the filter."""
 BACKWARD = {"convolution_backward", "cudnn_convolution_backward", "miopen_convolution_backward", "convolution_backward_overrideable"}  # fmt: skip
 LAYOUT = (
     "nchwtonhwc",
@@ -92,6 +100,8 @@ def convolution(kernel: KernelInput) -> Convolution | None:
     transposed = "transpose" in name or (name in ("convolution", "_convolution") and _flag(values))
     groups = _groups(values, source, weight)
     lists = [v for v in values if isinstance(v, list) and v and all(isinstance(n, int) for n in v)]
+    if name in KERNEL_SIZE_FIRST:
+        lists = lists[1:]
     spatial = len(source.shape) - 2
     if name.startswith(("cudnn", "miopen")) and len(lists) >= 2:
         padding, stride = lists[0], lists[1]

@@ -7,7 +7,7 @@ from ridgeline.roofline import autotune, copies, cpu, gemm, generic, sentences, 
 from ridgeline.roofline.architecture import waves as waves_of
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
-from ridgeline.roofline.limits import Usage, usage
+from ridgeline.roofline.limits import Usage, dram_bytes, usage
 from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.triton_model import Analysis
 
@@ -161,6 +161,7 @@ def judged(
         notes.append(sentences.BASIS)
     return Estimate(
         bytes=demand.bytes,
+        dram_bytes=dram_bytes(demand, device),
         flops=demand.flops,
         flop_type=demand.flop_type,
         arithmetic_intensity=intensity,

@@ -71,6 +71,10 @@ class KernelInput:
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Estimate:
     bytes: float | None = None
+    dram_bytes: float | None = None
+    """What of ``bytes`` passes the memory's pins while the kernel runs alone from a cold cache: reads in whole bursts, and the
+    writes but for the last, which are still in the second-level cache when it ends (``limits.written_back``). This is what
+    ``dram__bytes_read + dram__bytes_write`` count."""
     flops: float | None = None
     flop_type: str | None = None
     """Key in ``DeviceSpec.flops`` that the work uses."""

@@ -61,6 +61,13 @@ def written_back(demand: Demand, device: DeviceSpec) -> float:
     return max(0.0, (demand.write or 0.0) - DIRTY_SHARE * (device.l2_bytes or 0))
 
 
+def dram_bytes(demand: Demand, device: DeviceSpec) -> float | None:
+    """Bytes between the device's memory and its second-level cache during the kernel, alone and from a cold cache."""
+    if demand.fetched is None or demand.write is None or device.l2_bytes is None:
+        return None
+    return demand.fetched + written_back(demand, device)
+
+
 def streaming_rate(device: DeviceSpec) -> float | None:
     """Bytes a microsecond that a streaming kernel reaches."""
     pins = device.properties.get("pin_gb_s")

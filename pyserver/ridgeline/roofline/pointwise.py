@@ -12,8 +12,44 @@ from itertools import zip_longest
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor
 
-VECTORIZED = 43.0
-"""Instructions a thread (four to eight elements): read off Nsight Compute on an H200, as are the others here."""
+FILLS = {
+    "fill",
+    "zero",
+    "normal",
+    "uniform",
+    "random",
+    "bernoulli",
+    "exponential",
+    "arange",
+    "ones",
+    "zeros",
+    "full",
+    "eye",
+    "linspace",
+}
+COMPARISONS = {
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "isin",
+}
+THREAD = 15.0
+"""Instructions of a thread beside what its elements need: its place, bounds, pointers."""
+VECTOR_ELEMENTS, VECTOR_BYTES = 8, 16
+"""Elements of a thread, and bytes of an access (CUDALoops.cuh; thread_constants.h)."""
+ADDRESS = 2.0
+CONVERTED = {2: (1.0, 0.5), 1: (2.0, 2.0)}
+"""Item size -> instructions to unpack and to pack an element: half precision as the compiler does it for Triton, bytes out of
+and into words."""
 MOST_ELEMENTS = 256
 """More than a thread of these kernels takes (CUDALoops.cuh: 4 to 16), with room for kernels that loop."""
 CASTED = 52.0
@@ -27,7 +63,7 @@ def issued(kernel: KernelInput, name: str, elements: float, threads: float, foun
     """Warp instructions but for the function itself; None for other kernels."""
     symbol = kernel.symbol.lower()
     if "vectorized_elementwise" in symbol:
-        return threads / 32 * VECTORIZED
+        return threads / 32 * vectorized(name, found)
     if "unrolled_elementwise" in symbol:
         return elements / 32 * CASTED
     if "elementwise_kernel" not in symbol:
@@ -36,6 +72,20 @@ def issued(kernel: KernelInput, name: str, elements: float, threads: float, foun
     operands = len(whole) + (0 if name in ("copy", "_to_copy", "clone") and len(whole) > 1 else 1)
     each = STRIDED_OPERAND * max(2, operands) + STRIDED_DIMENSION * dimensions(whole)
     return elements / 32 * each
+
+
+def vectorized(name: str, found: list[Tensor]) -> float:
+    """Instructions of a thread: each operand's address and vectors, conversions, one operation an element."""
+    whole = [t for t in found if t.shape]
+    copies = name in ("copy", "_to_copy", "clone") and len(whole) > 1
+    read = [] if name in FILLS else whole[1:2] if copies else whole
+    written = 1 if name in COMPARISONS else whole[0].itemsize if whole else 4
+    total = THREAD
+    for size, stored in [*((t.itemsize, False) for t in read), (written, True)]:
+        total += ADDRESS + max(1.0, VECTOR_ELEMENTS * size / VECTOR_BYTES)
+        if not (copies and size != written and not stored):  # a copy converts once
+            total += VECTOR_ELEMENTS * CONVERTED.get(size, (0.0, 0.0))[stored]
+    return total + (0.0 if copies or not read else VECTOR_ELEMENTS)
 
 
 def dimensions(found: list[Tensor]) -> int:
