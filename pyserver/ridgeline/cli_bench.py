@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ridgeline.bench import document, launches, plan, workbench
+from ridgeline.bench import callers, document, launches, plan, workbench
 from ridgeline.cli_common import (
     FAILED,
     INTERRUPTED,
@@ -128,6 +128,8 @@ def _planned(text: str, file: Path, sizes: list[str]) -> plan.Plan:
         planned = plan.read(text, str(file.absolute()), given)
     except plan.PlanError as error:
         raise CommandError(str(error)) from error
+    if planned.file_kind == "kernel":
+        callers.complete(planned, file.absolute())
     unknown = [name for name in given if name not in planned.symbols]
     if unknown:
         there = f"it has {', '.join(planned.symbols)}" if planned.symbols else "all its sizes are fixed"

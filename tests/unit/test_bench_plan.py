@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bench_modules as modules
-from ridgeline.bench import harness, plan
+from ridgeline.bench import callers, harness, plan
 from ridgeline.bench.needs import of as needs_of
 
 
@@ -144,3 +144,30 @@ def test_every_generated_file_of_the_corpus_is_understood(corpus: Path) -> None:
     # Buffers count whole: never less than what Inductor counts, and the same unless a slice is read.
     assert min(stated) == pytest.approx(1, abs=0.02)
     assert sum(abs(ratio - 1) < 0.02 for ratio in stated) > 0.7 * len(stated)
+
+
+def test_a_kernels_file_without_a_harness_takes_the_arguments_of_its_call(tmp_path: Path, corpus: Path) -> None:
+    """As Inductor writes them by default: the module that calls it lies in the same cache."""
+    with tarfile.open(corpus / "mlp_train" / "generated.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(tmp_path)
+    with_harness, without = {}, {}
+    for file in tmp_path.glob("*/??/*.py"):
+        text = file.read_text()
+        if "AsyncCompile()" in text:
+            continue
+        with_harness[file] = plan.read(text, str(file)).kernels[0].sites[0]
+        read = plan.read(harness.split(text)[0], str(file))
+        assert read.kernels[0].sites[0].problem is not None
+        callers.complete(read, file)
+        without[file] = (read.kernels[0].sites[0], read.notes)
+    assert len(without) == 23
+    found = [file for file, (site, _) in without.items() if site.problem is None]
+    assert len(found) >= 20  # the rest belongs to modules that are not in the archive
+    for file in found:
+        site, notes = without[file]
+        assert any("arguments as in its call in c" in note for note in notes)
+        for ours, theirs in zip(site.arguments, with_harness[file].arguments, strict=True):
+            if isinstance(theirs, dict):
+                assert {**ours, "device": "cuda:0"} == {**theirs, "device": "cuda:0"}, file.name
+            else:
+                assert ours == theirs
