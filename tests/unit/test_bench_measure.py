@@ -10,7 +10,7 @@ import pytest
 from ridgeline.analysis import analyze_paths
 from ridgeline.bench import document, plan
 from ridgeline.bench.measure import Overhead, rank, shown_us, timing
-from trace_build import call, kernel, label, write
+from trace_build import call, frame, kernel, label, write
 
 
 def test_a_time_of_zero_is_below_the_timers_resolution() -> None:
@@ -119,3 +119,25 @@ def test_a_gain_below_the_clocks_own_step_is_not_verified() -> None:
     assert real["step_gain"] == pytest.approx(0.5 * (1 - 170 / 200))
     assert searched(170, 200)["config"] is None
     assert searched(0.0, 1.0)["state"] == "not_applicable"
+
+
+def test_an_autotuners_trials_are_apart_from_what_the_program_runs(tmp_path: Path) -> None:
+    """UP-84: the first call launches 100 trials of 10 us, the next three one kernel of 4 us each."""
+    events = [
+        frame(0, 9000, "run.py(1): main", id=1),
+        frame(10, 8000, "triton/testing.py(96): do_bench", id=2, parent=1),
+    ]
+    for number in range(103):
+        trial = number < 100
+        at = 20 + 50 * number if trial else 8100 + 100 * (number - 100)
+        events += [
+            call(at, 2, "cuLaunchKernelEx", corr=number + 1, cat="cuda_driver"),
+            kernel(at + 5, 10 if trial else 4, "mine", corr=number + 1, grid=[8, 1, 1], block=[64, 1, 1]),
+        ]
+    found = analyze_paths([write(tmp_path, events)])
+    assert sorted((one.count, one.total_us, one.median_us) for one in found.kernels) == [
+        (3, 12.0, 4.0),
+        (100, 1000.0, 10.0),
+    ]
+    assert found.unattributed.reason == {"trial launches of an autotuner": 1000.0}
+    assert sum(line.device_us for line in found.lines) == pytest.approx(12.0)
