@@ -25,7 +25,7 @@ from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.memory import memory_table
 from ridgeline.assemble.operators import operator_table, user_ranges
-from ridgeline.assemble.ranks import ranks_of, straggler
+from ridgeline.assemble.ranks import missing_ranks, ranks_of, straggler
 from ridgeline.assemble.recorded import source_of, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
@@ -62,6 +62,8 @@ class Recording:
     select_steps: tuple[int, int] | None = None
     other_ranks: Sequence[Path] = ()
     """Traces of the same job's other ranks; the document is that of ``trace``."""
+    tolerant: bool = False
+    """The traces were found in a folder: one that cannot be read is left out with a note, as long as there are others."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -110,6 +112,7 @@ def analyze_paths(
             source_roots=source_roots,
             select_steps=select_steps,
             other_ranks=traces[1:],
+            tolerant=not set(traces) & set(paths),
         )
     )
 
@@ -132,7 +135,7 @@ def _traces_at(path: Path) -> list[Path]:
 
 def analyze(recording: Recording) -> ProfileDocument:
     """Read, attribute, group, estimate, find. Each room sees only what those before it left."""
-    trace = _read(recording.trace)
+    trace = _read_first(recording)
     _adopt_steps(trace, recording)
     work = work_table(trace)
     attribution = attribute(
@@ -225,6 +228,18 @@ def _read(path: Path, *, frames: bool = True) -> Trace:
     return trace
 
 
+def _read_first(recording: Recording) -> Trace:
+    """The recording's trace; of a folder's, the first that can be read."""
+    while True:
+        try:
+            return _read(recording.trace)
+        except UnreadableError as error:
+            if not (recording.tolerant and recording.other_ranks):
+                raise
+            recording.notes.append(f"left out: {error}")
+            recording.trace, *recording.other_ranks = recording.other_ranks
+
+
 def _adopt_steps(trace: Trace, recording: Recording) -> None:
     """Steps that only the agent knows (optimizer steps, compiled regions), and the user's selection of steps."""
     sidecar = recording.sidecar
@@ -280,8 +295,18 @@ def _compile_events(sidecar: Sidecar | None) -> list[CompileEvent]:
 
 
 def _add_ranks(document: ProfileDocument, trace: Trace, recording: Recording) -> None:
-    traces = [trace, *(_read(path, frames=False) for path in recording.other_ranks)]
+    traces = [trace]
+    for path in recording.other_ranks:
+        try:
+            traces.append(_read(path, frames=False))
+        except UnreadableError as error:
+            if not recording.tolerant:
+                raise
+            document.quality.warnings.append(QualityWarning(code="note", message=f"left out: {error}"))
     document.source.ranks = ranks_of(traces)
+    absent = missing_ranks(traces)
+    if absent is not None:
+        document.quality.warnings.append(QualityWarning(code="ranks-missing", message=absent))
     found = straggler(traces, document.source.steps)
     if found is not None:
         document.findings.append(found)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Entry point of the ``ridgeline`` script. Exits with the status that CONTRACT gives."""
+    _leave_out_the_current_folder()
     if sys.argv[1:2] == ["lsp"]:
         from ridgeline.lsp.main import main as serve
 
@@ -15,6 +17,16 @@ def main() -> None:
     from ridgeline.cli_app import run
 
     sys.exit(run())
+
+
+def _leave_out_the_current_folder() -> None:
+    """``python -m`` looks for modules there first: a program's ``random.py`` would be imported in place of Python's."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        return  # It was deleted, and holds no modules.
+    if sys.path[:1] == [here] and not os.path.isdir(os.path.join(here, "ridgeline")):
+        del sys.path[0]
 
 
 if __name__ == "__main__":

@@ -220,6 +220,26 @@ def test_the_straggler_is_the_rank_that_waits_least(tmp_path: Path) -> None:
     assert found.saving_us is None
 
 
+def test_a_folder_of_ranks_is_shown_without_those_that_were_cut_off(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for rank in (1, 3):
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        made = trace(folder, launch(1, 1), kernel("k", 10, 5, 1), distributedInfo={"rank": rank, "world_size": 5})
+        made.rename(logs / f"host_{rank}.1.pt.trace.json")
+    (logs / "host_0.1.pt.trace.json.gz").write_bytes(b"\x1f\x8b\x08")  # The first of all,
+    (logs / "host_2.1.pt.trace.json").write_bytes(b"")  # and one among the others.
+    document = analyze_paths([logs])
+    assert document.source.ranks == [1, 3]
+    said = [warning.message for warning in document.quality.warnings]
+    assert any("host_0" in words for words in said)
+    assert any("host_2" in words for words in said)
+    assert any(words.startswith("ranks 0, 2, 4 of 5 not among") for words in said)
+    with pytest.raises(UnreadableError, match="host_2"):  # Named one by one, each is meant.
+        analyze_paths(sorted(logs.glob("*.json")))
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("empty.json", b""), ("text.json", b"hello"), ("list.json", b"[1, 2"), ("bad.json.gz", b"\x1f\x8b\x08")],

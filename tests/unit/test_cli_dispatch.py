@@ -136,3 +136,18 @@ def test_a_saved_profile_that_another_tool_wrote_anew_is_one(trace: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     assert b"No change" in done.stdout
     assert b"\nLines" not in done.stdout  # there are none
+
+
+def test_modules_of_the_current_folder_are_not_taken_for_pythons(tmp_path: Path) -> None:
+    for name in ("random", "secrets", "numpy", "queue"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported the program')")
+    for module in ("ridgeline", "ridgeline.cli"):
+        done = subprocess.run(
+            [sys.executable, "-m", module, "analyze", "nothing.json"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert "does not exist" in done.stderr

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ridgeline import units
 from ridgeline.profile import Finding
-from ridgeline.trace.multi import Collective, collectives, rank_of
+from ridgeline.trace.multi import Collective, collectives, rank_of, world_size_of
 from ridgeline.trace.tables import Trace
 
 WAIT_PCT = 10.0
@@ -17,6 +17,21 @@ communication itself worth a word from 10 % of the step)."""
 def ranks_of(traces: Sequence[Trace]) -> list[int]:
     """The ranks in the order given; their position where a trace does not say."""
     return [rank if (rank := rank_of(trace)) is not None else position for position, trace in enumerate(traces)]
+
+
+def missing_ranks(traces: Sequence[Trace]) -> str | None:
+    """In words, the ranks of the job whose traces are not among these; None where none is missing, or nothing is known."""
+    known = {rank_of(trace) for trace in traces}
+    worlds = {world_size_of(trace) for trace in traces}
+    world = worlds.pop() if len(worlds) == 1 else None
+    if world is None or None in known:
+        return None
+    absent = world - len(known)
+    if absent <= 0:
+        return None
+    few = [str(rank) for rank in range(min(world, len(known) + 8)) if rank not in known][:8]
+    which = f"{'rank' if absent == 1 else 'ranks'} {', '.join(few)}{', …' if absent > len(few) else ''}"
+    return f"{which} of {world} not among the traces: what the others wait for may be there"
 
 
 def straggler(traces: Sequence[Trace], steps: int | None) -> Finding | None:

@@ -18,6 +18,13 @@ def rank_of(trace: Trace) -> int | None:
     return rank if type(rank) is int else None
 
 
+def world_size_of(trace: Trace) -> int | None:
+    """How many ranks the job has, as ``distributedInfo`` says."""
+    info = trace.metadata.get("distributedInfo")
+    size = info.get("world_size") if isinstance(info, dict) else None
+    return size if type(size) is int else None
+
+
 def unix_ns(trace: Trace, offset_us: float) -> int | None:
     """A moment of the trace on the Unix clock; None where the file does not tell its base."""
     if trace.base_ns is None:
