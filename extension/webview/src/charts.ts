@@ -131,8 +131,15 @@ export function memory(found: Memory): HTMLElement {
       : null;
   return section(
     "Memory",
-    h("p", {}, `At most ${size(found.peak)} allocated, ${size(found.reserved)} reserved.`),
+    h(
+      "p",
+      {},
+      `At most ${size(found.peak)} allocated${found.reserved === null ? "" : `, ${size(found.reserved)} reserved`}${found.device < 0 ? ", on the host" : ""}.`,
+    ),
     figure && h("div", { class: "chart" }, quiet(figure, "img")),
+    found.top.length
+      ? h("p", { class: "note" }, "Largest first, of what was allocated in the recording and alive at its peak.")
+      : null,
     found.top.length
       ? simple(
           "Largest allocations at the peak",

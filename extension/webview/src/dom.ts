@@ -17,6 +17,14 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Devices that are shown at once; those of more ranks are there when asked for. */
+export const MOST_DEVICES = 4;
+
+/** A device by its name; by its number as well where there are several. */
+export function named(device: { id: number; name: string }, all: unknown[]): string {
+  return all.length > 1 ? `${device.name} (device ${device.id})` : device.name;
+}
+
 let last = 0;
 
 /** A section with its heading, found by both in the table of contents and by screen readers as a region. */
@@ -67,10 +75,21 @@ export function places(texts: string[]): Child {
 }
 
 /** What is shown when asked for; it stays as it was left. */
-export function fold(title: string, ...content: Node[]): HTMLElement {
+export function fold(title: string, ...content: Node[]): HTMLDetailsElement {
   const key = `fold ${title}`;
   const details = h("details", { open: recall<boolean>(key) ?? false }, h("summary", {}, title), ...content);
   details.addEventListener("toggle", () => remember(key, details.open));
+  return details;
+}
+
+/** As {@link fold}, of what is not worth making before somebody looks. */
+export function foldLater(title: string, make: () => Node[]): HTMLElement {
+  const details = fold(title);
+  const fill = () => {
+    if (details.open && details.childElementCount === 1) details.append(...make());
+  };
+  details.addEventListener("toggle", fill);
+  fill();
   return details;
 }
 

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import type { Device, Kernel, Roof } from "./data";
-import { h, quiet, section } from "./dom";
+import { foldLater, h, MOST_DEVICES, named, quiet, section } from "./dom";
 import { ask, hosted } from "./host";
 import { duration, percent, plain, three } from "./units";
 
@@ -21,16 +21,34 @@ export function roofline(
   per: string,
   show: (kernel: Kernel) => Node,
 ): HTMLElement[] {
-  return devices.flatMap((device) => {
+  const of = (device: Device) => {
     const mine = kernels.filter((kernel) => kernel.device === device.id);
     const points = mine
       .filter((kernel) => (kernel.intensity ?? 0) > 0 && (kernel.tflops ?? 0) > 0)
       .map((kernel) => ({ x: kernel.intensity as number, y: kernel.tflops as number, kernel }));
-    return device.roofs.length && points.length ? [chart(device, mine, points, per, show)] : [];
-  });
+    const title = `Roofline of ${named(device, devices)}`;
+    return device.roofs.length && points.length ? [chart(title, device, mine, points, per, show)] : [];
+  };
+  const [first, more] = [devices.slice(0, MOST_DEVICES), devices.slice(MOST_DEVICES)];
+  const rest = more.length
+    ? [
+        section(
+          "Rooflines of the other devices",
+          foldLater(`${more.length} more`, () => more.flatMap(of)),
+        ),
+      ]
+    : [];
+  return [...first.flatMap(of), ...rest];
 }
 
-function chart(device: Device, mine: Kernel[], all: Point[], per: string, show: (kernel: Kernel) => Node): HTMLElement {
+function chart(
+  title: string,
+  device: Device,
+  mine: Kernel[],
+  all: Point[],
+  per: string,
+  show: (kernel: Kernel) => Node,
+): HTMLElement {
   const points = all.slice(0, MOST_POINTS);
   const low = Math.min(0.1, ...points.map((point) => point.x / 2));
   const high = Math.max(1e4, ...points.map((point) => point.x * 2));
@@ -43,7 +61,7 @@ function chart(device: Device, mine: Kernel[], all: Point[], per: string, show: 
     x: { type: "log", label: "FLOP per byte →", domain: [low, high], grid: true, tickFormat: power },
     y: { type: "log", label: "↑ TFLOP/s", grid: true, tickFormat: power },
     r: { range: [0, 22] },
-    ariaLabel: `Roofline of ${device.name}`,
+    ariaLabel: title,
     ariaDescription: "The kernels stand in the table of hot kernels as well.",
     marks: [
       ...[true, false].map((measured) =>
@@ -93,7 +111,7 @@ function chart(device: Device, mine: Kernel[], all: Point[], per: string, show: 
   const detail = h("div", { class: "detail", "aria-live": "polite" });
   reachable(figure, points, (point) => detail.replaceChildren(show(point.kernel)));
   return section(
-    `Roofline of ${device.name}`,
+    title,
     h("p", { class: "note" }, note(device, mine, all, points)),
     h(
       "p",

@@ -1,7 +1,7 @@
 // The sections that are tables and words.
 
 import type { Change, Comparison, Device, Finding, Line, Op, Page, Range } from "./data";
-import { bar, facts, fold, h, place, section, unseen } from "./dom";
+import { bar, facts, fold, foldLater, h, MOST_DEVICES, named, place, section, unseen } from "./dom";
 import { recall, remember } from "./host";
 import { type Column, simple, Table } from "./table";
 import { count, duration, percent, size } from "./units";
@@ -42,9 +42,13 @@ export function quality(page: Page): HTMLElement | null {
 }
 
 export function breakdown(page: Page): HTMLElement {
+  const more = page.devices.slice(MOST_DEVICES);
   return section(
     `Where the ${page.per} goes`,
-    ...page.devices.flatMap((device) => deviceParts(device, page)),
+    ...page.devices.slice(0, MOST_DEVICES).flatMap((device) => deviceParts(device, page)),
+    more.length
+      ? foldLater(`${more.length} more devices`, () => more.flatMap((device) => deviceParts(device, page)))
+      : null,
     phases(page),
     categories(page),
   );
@@ -70,7 +74,7 @@ function deviceParts(device: Device, page: Page): Node[] {
     return [label, duration(part.us), percent(share), bar(share, `${part.name} ${part.group}`)];
   });
   return [
-    h("h3", {}, device.name),
+    h("h3", {}, named(device, page.devices)),
     h(
       "p",
       {},
@@ -80,7 +84,7 @@ function deviceParts(device: Device, page: Page): Node[] {
     ),
     strip,
     simple(
-      `Where the time of ${device.name} goes`,
+      `Where the time of ${named(device, page.devices)} goes`,
       ["part", `time/${page.per}`, "share", unseen("share as a bar")],
       rows,
     ),
@@ -187,6 +191,7 @@ function operatorTable(rows: Op[], shapes: boolean, per: string): HTMLElement {
   return new Table<Op>({
     caption: "Operators",
     rows,
+    // Self time on the device; on the host where there is no device.
     sort: shapes ? 2 : 1,
     search: (row) => `${row.name} ${row.shapes ?? ""} ${row.place ?? ""}`,
     columns: [
@@ -202,20 +207,10 @@ function operatorTable(rows: Op[], shapes: boolean, per: string): HTMLElement {
             },
           ]
         : []),
-      {
-        title: "self device",
-        value: (row) => row.self_device,
-        cell: (row) => duration(row.self_device),
-        width: 11,
-        hint: `a ${per}`,
-      },
-      {
-        title: "device",
-        value: (row) => row.device,
-        cell: (row) => duration(row.device),
-        width: 9,
-        hint: "with the operators within",
-      },
+      ...deviceColumns(rows, [
+        ["self device", (row) => row.self_device, 11, `a ${per}`],
+        ["device", (row) => row.device, 9, "with the operators within"],
+      ]),
       { title: "self host", value: (row) => row.self_cpu, cell: (row) => duration(row.self_cpu), width: 9 },
       { title: "host", value: (row) => row.cpu, cell: (row) => duration(row.cpu), width: 9 },
       { title: "calls", value: (row) => row.count, cell: (row) => count(row.count), width: 7 },
@@ -225,18 +220,25 @@ function operatorTable(rows: Op[], shapes: boolean, per: string): HTMLElement {
         cell: (row) => duration(row.count ? row.cpu / row.count : null),
         width: 9,
       },
-      {
-        title: "device each",
-        value: (row) => (row.device === null ? null : row.device / row.count),
-        cell: (row) => duration(row.device === null || !row.count ? null : row.device / row.count),
-        width: 11,
-      },
+      ...deviceColumns(rows, [
+        ["device each", (row) => (row.device === null || !row.count ? null : row.device / row.count), 11, ""],
+      ]),
       ...memoryColumns(rows),
       ...(rows.some((row) => row.place)
         ? [{ title: "from", value: (row: Op) => row.place, cell: (row: Op) => place(row.place), width: 18, text: true }]
         : []),
     ],
   }).element;
+}
+
+type DeviceColumn = [title: string, value: (row: Op) => number | null, width: number, hint: string];
+
+/** None on a machine without an accelerator, where the host is the device. */
+function deviceColumns(rows: Op[], columns: DeviceColumn[]): Column<Op>[] {
+  if (!rows.some((row) => row.device !== null)) return [];
+  return columns.map(([title, value, width, hint]) => {
+    return { title, value, cell: (row) => duration(value(row)), width, hint };
+  });
 }
 
 /** What an operator itself allocated less what it freed, where memory was recorded. */

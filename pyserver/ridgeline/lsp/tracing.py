@@ -19,8 +19,8 @@ from ridgeline.lsp.store import ShownRun
 from ridgeline.lsp.tools import Tool, cli_command
 
 Json = protocol.Json
-START_TIMEOUT_S = 120.0
-"""A trace is cleaned before it is served; hundreds of megabytes take a while."""
+START_TIMEOUT_S = 900.0
+"""A trace is cleaned before it is served; of a gigabyte an excerpt is cut, which takes minutes."""
 MAX_SERVED = 3
 
 
@@ -58,7 +58,8 @@ async def _serve(server: RidgelineServer, run: ShownRun, kernel: str | None, par
     # Where the interface's files are, if the client names a folder.
     named = params.get("interface")
     environment = {"RIDGELINE_PERFETTO_UI": named} if isinstance(named, str) and named else {}
-    tool = Tool(cli_command(server, params, "open", str(run.folder), "--announce", *chosen), environment)
+    command = await cli_command(server, params, "open", str(run.folder), "--announce", *chosen)
+    tool = Tool(command, environment)
     await tool.start()
     events = tool.lines()
     try:
@@ -67,6 +68,9 @@ async def _serve(server: RidgelineServer, run: ShownRun, kernel: str | None, par
         await tool.finish()
         lines = [line for line in tool.said.splitlines() if line.strip()]
         raise RequestError("trace-failed", lines[-1] if lines else "its page did not start") from None
+    except asyncio.TimeoutError:
+        tool.cancel()
+        raise RequestError("trace-failed", f"it was not ready after {START_TIMEOUT_S / 60:.0f} minutes") from None
     except BaseException:
         tool.cancel()
         raise
