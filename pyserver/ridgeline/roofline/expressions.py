@@ -268,7 +268,7 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
         result = walker.apply("index_divide", [left], cost, name, divisor)
         if modulo:
             result = walker.apply("index_multiply", [left, result], cost, name, divisor)
-    if any("%" in a.name for a in terms) and count_of(terms) <= SHORT:
+    if not negative and any("%" in a.name for a in terms) and count_of(terms) <= SHORT:
         walker.apply("index_narrow", [left], cost, name, (modulo, divisor))
     reach = offset + sum(c * (a.count - 1) for a, c in terms.items() if c > 0)
     whole = count_of(terms)

@@ -72,6 +72,7 @@ COST: dict[str, float] = {
     "welford_counted": 6.0,  # in a loop that is unrolled, where the count is a constant
     "welford_combine": 19.0,
     "online_softmax_step": 20.0,  # two exponentials, NaN-keeping maximum, selects
+    "online_softmax_first": 9.0,  # with nothing before it
     "index_step": 9.5,  # larger value, or the same at a smaller index
     "sort_step": 9.5,  # two shuffles, comparison, selects, moves
     "unknown": 4.0,
@@ -87,17 +88,21 @@ COST: dict[str, float] = {
     "exchange": 14.0,
     "turned": 2.0,  # an element that another axis is fast for: out of its word, stored alone; addresses are "turn"
     "turn": 30.0,
-    "across": 20.0,  # of a reduction across warps: addresses, predicates, barriers
+    "barrier": 6.0,  # what of that remains for further values, whose addresses are known
+    "across": 12.0,  # of reductions across warps: addresses, predicates
+    "barriers": 8.0,  # and of each
 }
 OVERHEAD = 1.04
 """Moves, predicates and jumps beside what the source asks for: the median over some 500 kernels of nine programs and more
 (``tests/golden/roofline_costs.py``)."""
+MATRIX_ROW = 8
+"""Elements of 16 bits that Hopper's matrix stores turn at once."""
 UNROLLED = 8
 """Trips of a loop that the compiler unrolls whole."""
 ALU: dict[str, float] = {
     "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
     "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0,
-    "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "philox": 0.39,
+    "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "online_softmax_first": 0.5, "philox": 0.39,
     "sort_step": 0.8, "welford_step": 0.2, "welford_combine": 0.38, "program": 0.4, "erf": 0.13, "exp": 0.11, "exp_fast": 0.2, "sigmoid": 0.25,
     "log": 0.38, "log1p": 0.32, "tanh": 0.2, "divide": 0.29, "divide_by_row": 0.08, "sin": 0.37, "pow": 0.4, "atan2": 0.33, "fmod": 0.38,
     "expm1": 0.36, "asin": 0.29, "sinh": 0.26, "loop": 0.6, "address": 0.5, "shuffled": 0.67, "exchange": 0.6, "turned": 0.5, "turn": 0.6, "across": 0.6, "int_float": 0.5,
@@ -114,7 +119,7 @@ HEAVY: dict[str, float] = {
 SPECIAL: dict[str, float] = {
     "exp": 1, "exp_fast": 1, "exp2": 1, "expm1": 2, "erf": 1, "erfinv": 3, "divide": 1, "reciprocal": 1, "log": 0, "log1p": 0, "rsqrt": 1,
     "sqrt": 1, "sqrt_rn": 1, "sigmoid": 2, "tanh": 2, "sinh": 3, "sin": 1, "asin": 1, "atan2": 2, "fmod": 4, "pow": 3, "lgamma": 5, "round": 1,
-    "welford_step": 1, "welford_combine": 1, "online_softmax_step": 2, "convert64": 1, "integer_divide": 5, "int_float": 0.5,
+    "welford_step": 1, "welford_combine": 1, "online_softmax_step": 2, "online_softmax_first": 0.5, "convert64": 1, "integer_divide": 5, "int_float": 0.5,
     "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "reduce_welford": 1, "reduce_softmax": 1,
 }  # fmt: skip
 """Instructions of the special-function unit an element (MUFU; rounding, and conversions between whole numbers and floats, to
@@ -177,6 +182,8 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         name = operation.name
         if name == "welford_step" and operation.trips <= UNROLLED:
             name = "welford_counted"
+        elif name == "online_softmax_step" and operation.trips == 1:
+            name = "online_softmax_first"
         warp.add(name, count * COST[name])
         warp.special += count * SPECIAL.get(name, 0.0)
         warp.double += count * DOUBLE.get(operation.name, 0.0)
@@ -244,7 +251,8 @@ def reduce(warp: Warp, operation: Operation, layout: Layout) -> None:
         combined += parts * math.log2(warps)
         shuffles += parts * math.log2(warps) * words
         moved = 2 * (rows + parts) * words
-        warp.add("across", COST["across"] * operation.trips)
+        first = 0.0 if warp.by_operation["across"] else COST["across"]
+        warp.add("across", first + COST["barriers"] * operation.trips)
     issued = combined * combine + rows * held * ELEMENT.get(name, 0.0) + shuffles + moved
     if operation.name.endswith("64"):
         warp.double += combined * operation.trips
@@ -258,17 +266,18 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
     """Values whose access has another layout than the tile change lanes: by shuffles where every warp keeps its own rows,
     through shared memory otherwise. A small operand (weights of a row) makes the tile change into its layout and back."""
     full = [a for a in tally.accesses if layout.shape_of(a.axes) == layout.axes and a.axes]
-    words = 0.0
-    exchanges = 0
+    words, times = 0.0, 0
     for access in full:
         own = layout.of(access)
-        if own.order != layout.main.order and own.order:
+        if not own.order or (own.order == layout.main.order and own.vector == layout.main.vector):
+            continue
+        if own.order != layout.main.order and not (access.size == 2 and own.vector == layout.main.vector == MATRIX_ROW):
             warp.add("turned", layout.per_thread * COST["turned"] * access.trips)
-            warp.add("turn", COST["turn"] * access.trips)
+            warp.add("turn", COST["turn"] + (access.trips - 1) * COST["barrier"])
             warp.load_store += layout.per_thread * access.trips
-        elif own.vector != layout.main.vector:
+        else:
             words += layout.per_thread * access.size / 4 * access.trips
-            exchanges += access.trips
+            times += access.trips
     widths = {
         layout.of(a).vector
         for a in tally.accesses
@@ -279,7 +288,7 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
     if widths - {layout.main.vector} and len(layout.axes) > 1:
         back = max((a.size for a in full if a.store), default=0)
         words += layout.per_thread * (4 + back) / 4
-        exchanges += 1 + (back > 0)
+        times += 1 + (back > 0)
     if not words:
         return
     if layout.main.warps.get(layout.fast, 1) == 1 and all(layout.of(a).order == layout.main.order for a in full):
@@ -287,5 +296,5 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
         warp.load_store += words
     else:
         warp.add("exchanged", words * COST["exchanged"])
-        warp.add("exchange", exchanges * COST["exchange"])
+        warp.add("exchange", COST["exchange"] + (times - 1) * COST["barrier"])
         warp.load_store += words / 2
