@@ -159,6 +159,10 @@ def test_narrow_tiles_are_bound_by_shared_memory() -> None:
     assert gemm.shared_per_tensor("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NTT", tile) > 1  # n = 64
     wide = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
     assert gemm.shared_per_tensor(wide, gemm.tile_of(wide)) < 0.8
+    # 96 columns are one row of 64 and half of another, read as 128: (16 + 32)/48; half of 192 is three rows for two: 40/48
+    partial, halved = "nvjet_sm90_tst_96x128_64x6_2x1_v_bz_NTN", "nvjet_sm90_tst_192x192_64x4_1x2_h_bz_coopB_TNN"
+    assert gemm.shared_per_tensor(partial, gemm.tile_of(partial)) == pytest.approx(1.02)
+    assert gemm.shared_per_tensor(halved, gemm.tile_of(halved)) == pytest.approx(1.02 * 40 / 48)
 
 
 def test_attention_layouts_and_masks() -> None:

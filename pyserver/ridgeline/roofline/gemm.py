@@ -25,6 +25,8 @@ OLD_RATE = 0.62
 OLD_SHARED = 0.62
 """Shared memory against matrix units with 64x64 tiles a warp: 4 KiB at 128 B a clock in the time of 131 kFLOP. For kernels
 whose name gives no tile; :func:`feed` reckons with the tile."""
+ROW = 64
+"""Elements of half precision in a row of shared memory as matrix instructions read it (128 bytes)."""
 MMA = 16 * 8 * 16
 """Products of one of these instructions, in bf16, fp16 and int8."""
 LAYOUT_LETTERS = re.compile(r"_([nt])([nt])(?:_|$|\W)")
@@ -122,13 +124,14 @@ def up(value: int, step: int) -> int:
 
 def shared_per_tensor(symbol: str, tile: tuple[int, int, int] | None) -> float:
     """Hopper's matrix instruction (64 x n x 16) reads both factors from shared memory at 128 bytes a clock while it
-    computes for n/2 clocks: (16 + n/4)/(n/2), 1.0 at n = 64 and 0.75 at 128."""
+    computes for n/2 clocks: (16 + n/4)/(n/2), 1.0 at n = 64 and 0.75 at 128. A tile lies there in rows of 64 elements: of a
+    side that is no multiple, the last row is read at the cost of a whole one."""
     if OLD_INSTRUCTIONS.search(symbol) or "f64f64" in symbol:
         return OLD_SHARED
     if tile is None:
         return 0.75
-    n = min(tile[0], tile[1]) // (2 if "coopB" in symbol else 1)
-    return 1.02 * (16 + n / 4) / (max(8, n) / 2)
+    side, parts = min(tile[0], tile[1]), 2 if "coopB" in symbol else 1
+    return 1.02 * (16 + up(side, ROW) / parts / 4) / (max(8, side // parts) / 2)
 
 
 def feed(
