@@ -175,6 +175,16 @@ def test_times_since_1970_keep_their_nanoseconds(tmp_path: Path) -> None:
     assert b'"ts":1700000000000001.375' in gzip.decompress((tmp_path / "o.gz").read_bytes())
 
 
+@pytest.mark.parametrize("category", ["cpu_op", "user_annotation"])
+def test_without_an_accelerator_operators_are_selected_and_linked(tmp_path: Path, category: str) -> None:
+    source = written(tmp_path / "t.json", json.dumps({"traceEvents": [host("aten::mm", category, 100.5, 20)]}))
+    wanted = Wanted(symbol="aten::mm", ts_us=100.5, dur_us=20.0)
+    found = clean(source, tmp_path / "o.gz", wanted=wanted, links={"aten::mm": "http://127.0.0.1:1/t/s/k"}).selected
+    assert found is not None
+    (one,) = [e for e in json.loads(gzip.decompress((tmp_path / "o.gz").read_bytes()))["traceEvents"] if e["ph"] == "X"]
+    assert (found.ts_ns, found.dur_ns, one["args"]) == (100_500, 20_000, {"source": "http://127.0.0.1:1/t/s/k"})
+
+
 def test_the_launch_that_is_wanted_is_found_with_its_lane(tmp_path: Path) -> None:
     """A label of the same time, another kernel of the same time, and another launch of the same kernel are not it."""
     events = [

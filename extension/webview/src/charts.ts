@@ -101,6 +101,7 @@ export function spreads(kernels: Kernel[]): HTMLElement | null {
 
 export function memory(found: Memory): HTMLElement {
   const [first, last] = [found.timeline[0], found.timeline.at(-1)];
+  const [factor, unit] = (found.peak ?? 0) < 1e9 ? [1e-6, "MB"] : [1e-9, "GB"];
   const figure =
     first && last && last[0] > first[0]
       ? Plot.plot({
@@ -108,19 +109,19 @@ export function memory(found: Memory): HTMLElement {
           height: 240,
           marginLeft: 60,
           x: { label: "ms →" },
-          y: { label: "↑ GB", grid: true },
+          y: { label: `↑ ${unit}`, grid: true },
           ariaLabel: `Allocated memory over time, at most ${size(found.peak)}`,
           marks: [
             Plot.areaY(found.timeline, {
               x: (p) => p[0] / 1e3,
-              y: (p) => p[1] / 1e9,
+              y: (p) => p[1] * factor,
               curve: "step-after",
               fill: "var(--memory)",
               fillOpacity: 0.3,
             }),
             Plot.lineY(found.timeline, {
               x: (p) => p[0] / 1e3,
-              y: (p) => p[1] / 1e9,
+              y: (p) => p[1] * factor,
               curve: "step-after",
               stroke: "var(--memory)",
               tip: true,

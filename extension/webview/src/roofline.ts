@@ -9,6 +9,9 @@ import { duration, percent, plain, three } from "./units";
 /** Kernels beyond these, the hottest first, are left to the table: circles nobody can tell apart. */
 const MOST_POINTS = 1500;
 
+/** Above this part of the highest roof a rate is no measurement: what is counted for the kernel is not its own. */
+const MOST_OF_A_ROOF = 1.05;
+
 interface Point {
   x: number;
   y: number;
@@ -23,8 +26,9 @@ export function roofline(
 ): HTMLElement[] {
   const of = (device: Device) => {
     const mine = kernels.filter((kernel) => kernel.device === device.id);
+    const most = (MOST_OF_A_ROOF / 1e12) * Math.max(...device.roofs.flatMap((roof) => Object.values(roof.flops)));
     const points = mine
-      .filter((kernel) => (kernel.intensity ?? 0) > 0 && (kernel.tflops ?? 0) > 0)
+      .filter((kernel) => (kernel.intensity ?? 0) > 0 && (kernel.tflops ?? 0) > 0 && (kernel.tflops ?? 0) <= most)
       .map((kernel) => ({ x: kernel.intensity as number, y: kernel.tflops as number, kernel }));
     const title = `Roofline of ${named(device, devices)}`;
     return device.roofs.length && points.length ? [chart(title, device, mine, points, per, show)] : [];
@@ -200,7 +204,7 @@ function note(device: Device, mine: Kernel[], all: Point[], shown: Point[]): str
   return [
     `Roofs ${sources.join("; ")}.`,
     `${shown.length} of ${mine.length} kernels (${percent(total ? (100 * placed) / total : null)} of device time).`,
-    rest ? `Of ${rest} either FLOPs or bytes are not known or none.` : "",
+    rest ? `Of ${rest} either FLOPs or bytes are none or not known for sure.` : "",
     all.length > shown.length ? `The ${all.length - shown.length} shortest are left to the table.` : "",
   ].join(" ");
 }

@@ -223,7 +223,7 @@ function operatorTable(rows: Op[], shapes: boolean, per: string): HTMLElement {
       ...deviceColumns(rows, [
         ["device each", (row) => (row.device === null || !row.count ? null : row.device / row.count), 11, ""],
       ]),
-      ...memoryColumns(rows),
+      ...memoryColumns(rows, per),
       ...(rows.some((row) => row.place)
         ? [{ title: "from", value: (row: Op) => row.place, cell: (row: Op) => place(row.place), width: 18, text: true }]
         : []),
@@ -242,14 +242,20 @@ function deviceColumns(rows: Op[], columns: DeviceColumn[]): Column<Op>[] {
 }
 
 /** What an operator itself allocated less what it freed, where memory was recorded. */
-function memoryColumns(rows: Op[]): Column<Op>[] {
+function memoryColumns(rows: Op[], per: string): Column<Op>[] {
   const found: Column<Op>[] = [];
   for (const [title, value] of [
     ["device memory", (row: Op) => row.self_device_bytes],
     ["host memory", (row: Op) => row.self_cpu_bytes],
   ] as const) {
     if (!rows.some((row) => value(row))) continue;
-    found.push({ title, value, cell: (row) => size(value(row)), width: 13, hint: "allocated less freed, by itself" });
+    found.push({
+      title,
+      value,
+      cell: (row) => size(value(row)),
+      width: 13,
+      hint: `a ${per}: allocated less freed, by itself`,
+    });
   }
   return found;
 }

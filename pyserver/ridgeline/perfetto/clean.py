@@ -28,6 +28,8 @@ from ridgeline.trace.records import RecordStream
 from ridgeline.trace.source import ByteSource
 
 DEVICE_CATEGORIES = frozenset(c for c, kind in CATEGORIES.items() if kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET))
+WORK_CATEGORIES = DEVICE_CATEGORIES | {c for c, kind in CATEGORIES.items() if kind in (Kind.OP, Kind.RANGE)}
+"""What may be a kernel of a profile: without an accelerator operators are, and the ranges of generated C++ kernels."""
 HOST_CATEGORIES = frozenset(c for c, kind in CATEGORIES.items() if kind is Kind.CALL)
 NEAR_US = 1.0
 """A profile's times are floats: of traces that count from 1970 they are a quarter of a microsecond off at most."""
@@ -128,7 +130,7 @@ def clean(
 
 def _distance(item: _Slice, wanted: Wanted) -> float:
     """Microseconds between a launch and the one looked for; infinite for another kernel, or one a microsecond away."""
-    if item.category not in DEVICE_CATEGORIES or item.name != wanted.symbol:
+    if item.category not in WORK_CATEGORIES or item.name != wanted.symbol:
         return math.inf
     off = abs(item.start_ns / 1000 - wanted.ts_us) + abs(item.dur - wanted.dur_us)
     return off if off < NEAR_US else math.inf
@@ -190,7 +192,7 @@ def _args(item: _Slice, links: dict[str, str] | None) -> dict[str, Any]:
         args = {}
     if not isinstance(args, dict):
         args = {}
-    if links is not None and item.category in DEVICE_CATEGORIES and item.name in links:
+    if links is not None and item.category in WORK_CATEGORIES and item.name in links:
         # First, for it is what a person looks for.
         return {"source": links[item.name], **args}
     return args

@@ -75,7 +75,8 @@ class _Maker:
                     "name": self.redact.text(op.name), "shapes": self.redact.text(op.input_shapes) if op.input_shapes else None, "count": op.count / self.steps,
                     "self_cpu": op.self_cpu_us / self.steps, "cpu": op.cpu_us / self.steps,
                     "self_device": self._per(op.self_device_us), "device": self._per(op.device_us),
-                    "self_cpu_bytes": op.self_cpu_memory_bytes, "self_device_bytes": op.self_device_memory_bytes,
+                    "self_cpu_bytes": self._per(op.self_cpu_memory_bytes),
+                    "self_device_bytes": self._per(op.self_device_memory_bytes),
                     "place": self._place(op.source),
                 }
                 for op in document.ops
