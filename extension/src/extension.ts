@@ -1,7 +1,6 @@
 // The client: what LSP has no word for. It finds the interpreter, owns the server's life, and draws what the server says.
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
-import { AnalysisEnvironment } from "./analysisEnvironment";
 import { HeatMap } from "./heat";
 import { chooseRun } from "./history";
 import { Interpreters } from "./interpreter";
@@ -35,7 +34,6 @@ export function activate(context: vscode.ExtensionContext): void {
   const output = vscode.window.createOutputChannel("Ridgeline: Program Output");
   const storage = context.globalStorageUri.fsPath;
   const interpreters = new Interpreters(storage);
-  const analysis = new AnalysisEnvironment(storage, context.asAbsolutePath("bundled/requirements-analysis.txt"), log);
   const ours = new Server(
     context,
     interpreters,
@@ -45,7 +43,7 @@ export function activate(context: vscode.ExtensionContext): void {
   );
   server = ours;
   const status = new Status(ours, interpreters);
-  const profiler = new Profiler(ours, interpreters, analysis, status, output);
+  const profiler = new Profiler(ours, interpreters, status, output);
   const heat = new HeatMap(context, ours);
   const tree = new HotTree(ours);
   const navigation = new Navigation(ours);
@@ -63,19 +61,11 @@ export function activate(context: vscode.ExtensionContext): void {
     }),
   ];
 
-  /** The interpreters of a document's program and of its analysis; the latter is built where it is missing. */
-  const pythons = async (uri = vscode.window.activeTextEditor?.document.uri) => {
-    const program = await interpreters.resolve(uri);
-    const options = { location: vscode.ProgressLocation.Notification, title: "Ridgeline", cancellable: true };
-    const analysisPython = await vscode.window.withProgress(options, (progress, token) =>
-      analysis.python(program, uri, (message) => progress.report({ message }), token),
-    );
-    return { python: program.path, analysisPython };
-  };
   const around: Around = async (command, args, next) => {
     if (!NEED_PYTHON.includes(command)) return next(command, args);
     const wanted = (args[0] ?? {}) as { uri?: string };
-    const full = [{ ...(await pythons(wanted.uri ? vscode.Uri.parse(wanted.uri) : undefined)), ...wanted }];
+    const uri = wanted.uri ? vscode.Uri.parse(wanted.uri) : vscode.window.activeTextEditor?.document.uri;
+    const full = [{ python: (await interpreters.resolve(uri)).path, ...wanted }];
     if (!MEASURE.includes(command)) return next(command, full);
     const options = { location: vscode.ProgressLocation.Notification, title: "Measuring", cancellable: true };
     return vscode.window.withProgress(options, async (_, token) => {
@@ -141,7 +131,7 @@ export function activate(context: vscode.ExtensionContext): void {
     unpin: () => pin(false),
     clear: () => vscode.commands.executeCommand("ridgeline.server.clear", {}),
     selectInterpreter: () => selectInterpreter(interpreters),
-    rebuildAnalysis: () => analysis.remove().then(() => pythons()),
+    rebuildAnalysis: () => vscode.commands.executeCommand("ridgeline.server.rebuildAnalysis", {}),
     openSettings: (query?: string) => vscode.commands.executeCommand("workbench.action.openSettings", query),
     debugInfo: () => debugInfo(context, ours, interpreters),
     showOutput: () => profiler.show(),

@@ -10,8 +10,6 @@ export interface Interpreter {
   origin: string;
   version: [number, number, number] | null;
   torch: string | null;
-  /** True when ridgeline and with it the analysis packages are installed beside torch. */
-  ridgeline: boolean;
   /** Why it cannot be used; null when it answered. */
   problem: string | null;
 }
@@ -36,7 +34,7 @@ def version(name):
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-print(json.dumps([sys.version_info[:3], version("torch"), version("ridgeline") is not None]))
+print(json.dumps([sys.version_info[:3], version("torch")]))
 `;
 
 export class Interpreters implements vscode.Disposable {
@@ -126,7 +124,7 @@ export class Interpreters implements vscode.Disposable {
   }
 
   private async ask(candidate: string, origin: string): Promise<Interpreter> {
-    const found: Interpreter = { path: candidate, origin, version: null, torch: null, ridgeline: false, problem: null };
+    const found: Interpreter = { path: candidate, origin, version: null, torch: null, problem: null };
     try {
       await fs.mkdir(this.scratch, { recursive: true });
       const args = vscode.workspace.isTrusted ? ["-c", PROBE] : ["-I", "-c", PROBE];
@@ -135,8 +133,8 @@ export class Interpreters implements vscode.Disposable {
         const why = answer.stderr.trim().split("\n").pop() || `exit status ${answer.status ?? "killed"}`;
         return { ...found, problem: `${candidate} does not run: ${why}` };
       }
-      const [version, torch, ridgeline] = JSON.parse(answer.stdout.trim().split("\n").pop() ?? "");
-      return { ...found, version, torch, ridgeline };
+      const [version, torch] = JSON.parse(answer.stdout.trim().split("\n").pop() ?? "");
+      return { ...found, version, torch };
     } catch (error) {
       const missing = (error as NodeJS.ErrnoException).code === "ENOENT";
       const why = missing ? "there is no such program" : (error as Error).message;

@@ -1,7 +1,6 @@
 // Profile This File: one click to feedback, progress with Cancel, and at the end a result or a cause with a button.
 import * as vscode from "vscode";
 import { LSPErrorCodes, ResponseError } from "vscode-languageclient/node";
-import type { AnalysisEnvironment } from "./analysisEnvironment";
 import { type Interpreter, type Interpreters, isNewEnough } from "./interpreter";
 import { ask, Problem } from "./messages";
 import type { Annotations, HeatLine, Output, ProfileParams, ProfileResult, Progress } from "./protocol";
@@ -21,7 +20,6 @@ export class Profiler implements vscode.Disposable {
   constructor(
     private readonly server: Server,
     private readonly interpreters: Interpreters,
-    private readonly analysis: AnalysisEnvironment,
     private readonly status: Status,
     private readonly output: vscode.OutputChannel,
   ) {}
@@ -91,8 +89,6 @@ export class Profiler implements vscode.Disposable {
         "Select Interpreter": "ridgeline.selectInterpreter",
         "Show Log": "ridgeline.showLog",
       });
-    const report = (message: string) => this.report?.(message);
-    const analysisPython = await this.analysis.python(interpreter, uri, report, token);
     this.report?.("starting");
     const client = await this.server.start();
     if (token.isCancellationRequested) throw new vscode.CancellationError();
@@ -101,7 +97,7 @@ export class Profiler implements vscode.Disposable {
       `${interpreter.path} ${params.module ? `-m ${params.module}` : name} ${(params.args ?? []).join(" ")}`,
     );
     if (this.shows("always")) this.show();
-    const wanted = { python: interpreter.path, analysisPython, ...params };
+    const wanted = { python: interpreter.path, ...params };
     const result = await client.sendRequest<ProfileResult>("ridgeline/profile", wanted, token);
     return () => this.conclude(name, uri, result);
   }

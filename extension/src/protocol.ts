@@ -24,7 +24,6 @@ export interface ProfileParams {
   env?: Record<string, string>;
   envFile?: string;
   python?: string;
-  analysisPython?: string;
 }
 
 export interface Target {
@@ -160,7 +159,7 @@ export const CLIENT_COMMANDS = [
 ].map((name) => `ridgeline.${name}`);
 
 /** Commands of the server that run code of the program or of the analysis, and so need to be told the interpreters. */
-export const NEED_PYTHON = ["openTrace", "benchmark", "verifyAutotune", "timeExpression"].map(
+export const NEED_PYTHON = ["openTrace", "benchmark", "verifyAutotune", "timeExpression", "rebuildAnalysis"].map(
   (name) => `ridgeline.server.${name}`,
 );
 

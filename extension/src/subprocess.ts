@@ -1,6 +1,5 @@
-// Short-lived helper processes: probes of interpreters, and the pieces of the analysis environment's build.
+// Short-lived helper processes: probes of interpreters.
 import { spawn } from "node:child_process";
-import type { CancellationToken } from "vscode";
 
 export interface Finished {
   status: number | null;
@@ -11,11 +10,9 @@ export interface Finished {
 export interface RunOptions {
   cwd: string;
   timeoutMs: number;
-  token?: CancellationToken;
-  onLine?: (line: string) => void;
 }
 
-/** Runs a program without a shell, in a group of its own that is killed on timeout or cancel. Rejects when it cannot start. */
+/** Runs a program without a shell, in a group of its own that is killed on timeout. Rejects when it cannot start. */
 export function run(command: string, args: string[], options: RunOptions): Promise<Finished> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env };
@@ -32,25 +29,18 @@ export function run(command: string, args: string[], options: RunOptions): Promi
       }
     };
     const timer = setTimeout(kill, options.timeoutMs);
-    const cancelled = options.token?.onCancellationRequested(kill);
     const finished: Finished = { status: null, stdout: "", stderr: "" };
     for (const stream of ["stdout", "stderr"] as const) {
       child[stream].setEncoding("utf8").on("data", (text: string) => {
         finished[stream] += text;
-        const last = text.trimEnd().split("\n").pop();
-        if (last) options.onLine?.(last);
       });
     }
-    const settle = () => {
-      clearTimeout(timer);
-      cancelled?.dispose();
-    };
     child.on("error", (error) => {
-      settle();
+      clearTimeout(timer);
       reject(error);
     });
     child.on("close", (status) => {
-      settle();
+      clearTimeout(timer);
       resolve({ ...finished, status });
     });
   });

@@ -31,12 +31,12 @@ async def bench(server: RidgelineServer, params: Json, *, verify: bool) -> Json:
         where = Where(file, folder_of(file, server.places.folders))
         python = str(interpreter(params, server.settings_of(file), where))
         options = ["--format", "json", "--python", python, *_options(server, params, file, verify)]
-        tool = Tool(cli_command(server, params, "bench", str(file), *options))
+        tool = Tool(await cli_command(server, params, "bench", str(file), *options))
         found = await run_tool(server, tool, title=f"Measuring {file.name}", failed="bench-failed")
         if found["state"] == "done":
             found["message"] = _keep(server, params, file, found["result"])
     except RequestError as error:
-        found = answer("failed", str(error), 0.0, error.code, error.hint)
+        found = refused(error)
     if found["state"] != "cancelled":
         kind = types.MessageType.Info if found["state"] == "done" else types.MessageType.Warning
         hint = (found["cause"] or {}).get("hint")
@@ -149,6 +149,13 @@ def _file(server: RidgelineServer, params: Json) -> Path:
     if path is None:
         raise RequestError("no-target", "there is no generated file to measure")
     return Path(path)
+
+
+def refused(error: RequestError) -> Json:
+    """The answer where nothing was started."""
+    if error.code == "cancelled":
+        return answer("cancelled", "cancelled", 0.0)
+    return answer("failed", str(error), 0.0, error.code, error.hint)
 
 
 def answer(

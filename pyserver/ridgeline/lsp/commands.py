@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from ridgeline.lsp import protocol
+from ridgeline.lsp.environment import forget, with_analysis
 from ridgeline.lsp.navigation import targets_of
-from ridgeline.lsp.profiling import profile
+from ridgeline.lsp.profiling import profile, require_trust
+from ridgeline.lsp.requests import RequestError
 from ridgeline.lsp.server import Plain, RidgelineServer
 from ridgeline.lsp.store import wire
 
 Json = protocol.Json
 MAX_RUNS = 20
+logger = logging.getLogger(__name__)
 
 
 def one_object(arguments: tuple[Any, ...]) -> Json:
@@ -44,6 +49,20 @@ async def cancel(server: RidgelineServer) -> Json:
     runner.cancel()
     await runner.over()
     return {"cancelled": True}
+
+
+async def rebuild_analysis(server: RidgelineServer, params: Json) -> Json:
+    """Builds the analysis environment afresh, where one has to be built."""
+    require_trust(server)
+    forget()
+    path = server.path_of(str(params["uri"])) if params.get("uri") else None
+    try:
+        found = await with_analysis(server, params, Path(path) if path else None, lambda message: logger.info(message))
+    except RequestError as error:
+        if error.code != "cancelled":
+            server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"Ridgeline: {error}"))
+        return {"python": None}
+    return {"python": found.get("analysisPython")}
 
 
 def clear(server: RidgelineServer, params: Json) -> Json:
@@ -135,6 +154,10 @@ def register(server: RidgelineServer) -> None:
     @server.command(protocol.COMMAND_CANCEL)
     async def command_cancel(ls: RidgelineServer, *arguments: Any) -> Json:
         return await cancel(ls)
+
+    @server.command(protocol.COMMAND_REBUILD)
+    async def command_rebuild(ls: RidgelineServer, *arguments: Any) -> Json:
+        return await rebuild_analysis(ls, one_object(arguments))
 
     @server.command(protocol.COMMAND_CLEAR)
     def command_clear(ls: RidgelineServer, *arguments: Any) -> Json:

@@ -9,6 +9,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from ridgeline.lsp import protocol
+from ridgeline.lsp.environment import with_analysis
 from ridgeline.lsp.requests import RequestError, run_spec
 from ridgeline.lsp.running import Runner
 from ridgeline.lsp.server import RidgelineServer
@@ -37,6 +38,7 @@ BUTTONS: dict[str, tuple[str, ...]] = {
     "no-cuda": _INTERPRETER,
     "analysis-missing": _ANALYSIS,
     "analysis-failed": _ANALYSIS,
+    "analysis-build": ("Open Settings", _OPEN_SETTINGS, "ridgeline.analysis"),
     # A smaller batch, other arguments, the module that does the work.
     "out-of-memory": _OTHERWISE,
     "nothing-recorded": _OTHERWISE,
@@ -64,19 +66,23 @@ async def profile(server: RidgelineServer, params: Json) -> Json:
     require_trust(server)
     if server.runner is not None:
         raise refuse("already-running", "a run is in progress; one at a time keeps the numbers honest")
-    reporter = Reporter(server, params.get("workDoneToken"))
     uri = params.get("uri")
+    reporter = Reporter(server, params.get("workDoneToken"), str(uri) if uri else None)
     named = server.path_of(str(uri)) if uri else None
     path = Path(named) if named else None
     try:
         if (why := unsupported()) is not None:
             raise RequestError("unsupported", why)
-        spec = run_spec(typed(params), path, server.places.folders, server.settings_of(path))
+        params = await with_analysis(server, typed(params), path, reporter.note)
+        spec = run_spec(params, path, server.places.folders, server.settings_of(path))
         store = Store(server.storage_of(path))
     except SettingError as error:
         return _failed(server, reporter, RequestError("bad-setting", str(error)), 0.0, None)
     except RequestError as error:
         return _failed(server, reporter, error, 0.0, None)
+    except asyncio.CancelledError:
+        reporter.end("cancelled", "cancelled")
+        raise
     runner = Runner(spec, store, str(uri) if uri else None, reporter.report, reporter.output)
     server.runner = runner
     reporter.begin(f"Profiling {spec.label() if spec.module else Path(spec.target).name}", runner)
@@ -159,16 +165,17 @@ def summary(run: ShownRun) -> str:
 def _failed(
     server: RidgelineServer, reporter: Reporter, error: RequestError, seconds: float, runner: Runner | None
 ) -> Json:
-    reporter.end("failed", str(error))
+    state: protocol.State = "cancelled" if error.code == "cancelled" else "failed"
+    reporter.end(state, str(error))
     cause = {"code": error.code, "message": str(error), "hint": error.hint}
     log = runner.folder.log if runner is not None and runner.folder is not None else None
     return {
-        "state": "failed",
+        "state": state,
         "run": None,
         "exitStatus": None,
         "seconds": round(seconds, 3),
         "message": str(error),
-        "cause": _cause(server, cause),
+        "cause": _cause(server, cause) if state == "failed" else None,
         "log": str(log) if log is not None and log.is_file() else None,
     }
 
@@ -189,9 +196,10 @@ def _cause(server: RidgelineServer, cause: Json) -> protocol.Cause:
 class Reporter:
     """Tells progress to our own client, and to any client by work-done progress."""
 
-    def __init__(self, server: RidgelineServer, token: types.ProgressToken | None) -> None:
+    def __init__(self, server: RidgelineServer, token: types.ProgressToken | None, uri: str | None) -> None:
         self.server = server
         self.token = token
+        self.uri = uri
         self._begun = False
         self._last: protocol.Progress | None = None
         self._pieces: list[tuple[str, str, str]] = []
@@ -206,6 +214,22 @@ class Reporter:
         # Fires on `window/workDoneProgress/cancel`: pygls cancels the token's future.
         cancelled = self.server.work_done_progress.tokens[self.token]
         cancelled.add_done_callback(lambda future: runner.cancel() if future.cancelled() else None)
+
+    def note(self, message: str) -> None:
+        """What happens before there is a run: the analysis environment is built."""
+        self.report(
+            {
+                "run": None,
+                "uri": self.uri,
+                "state": "running",
+                "phase": "environment",
+                "message": message,
+                "step": None,
+                "steps": None,
+                "elapsedSeconds": 0.0,
+                "percentage": None,
+            }
+        )
 
     def report(self, progress: protocol.Progress) -> None:
         self._last = progress

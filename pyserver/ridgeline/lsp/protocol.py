@@ -29,6 +29,7 @@ COMMAND_CLEAR = "ridgeline.server.clear"
 COMMAND_SHOW = "ridgeline.server.show"
 COMMAND_MUTE = "ridgeline.server.mute"
 COMMAND_SELECT_RUN = "ridgeline.server.selectRun"
+COMMAND_REBUILD = "ridgeline.server.rebuildAnalysis"
 COMMAND_PIN = "ridgeline.server.pin"
 
 CLIENT_GO_TO = "ridgeline.goToLocations"

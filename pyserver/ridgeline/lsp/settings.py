@@ -48,6 +48,7 @@ class AnnotationSettings:
 @dataclass(slots=True)
 class AnalysisSettings:
     python: str | None = None
+    wheelhouse: str | None = None
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 from lsprotocol import types
 
 from ridgeline.lsp import protocol, wording
-from ridgeline.lsp.benching import answer, run_tool
+from ridgeline.lsp.benching import answer, refused, run_tool
 from ridgeline.lsp.commands import one_object
 from ridgeline.lsp.documents import Document, Edit
 from ridgeline.lsp.places import folder_of
@@ -135,11 +135,11 @@ async def time_expression(server: RidgelineServer, params: Json) -> Json:
         python = str(interpreter(params, own, where))
         setup = setup_of(document, statement, params.get("setup"))
         options = ["--setup", setup, "--python", python, "--cwd", str(Path(path).parent), "--format", "json"]
-        command = cli_command(server, params, "time", *options, "--", statement)
+        command = await cli_command(server, params, "time", *options, "--", statement)
         tool = Tool(command, environment=environment(params, own.run, where))
         found = await run_tool(server, tool, title=f"Timing {_short(statement)}", failed="time-failed")
     except RequestError as error:
-        found = answer("failed", str(error), 0.0, error.code, error.hint)
+        found = refused(error)
     except SettingError as error:
         found = answer("failed", str(error), 0.0, "bad-setting")
     _tell(server, found)

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lsprotocol import types
+
 import ridgeline
+from ridgeline.lsp.environment import with_analysis
 from ridgeline.lsp.places import folder_of
 from ridgeline.lsp.requests import ANALYSIS_BOOT, RequestError, Where, analysis_command, inherited_environment
 from ridgeline.lsp.server import RidgelineServer
@@ -23,15 +26,20 @@ STOP_PATIENCE_S = 3.0
 LINE_LIMIT = 1 << 26
 
 
-def cli_command(server: RidgelineServer, params: Json, *arguments: str) -> list[str]:
-    """``ridgeline …`` in the interpreter that analyses. Raises :class:`RequestError` where there is none."""
+async def cli_command(server: RidgelineServer, params: Json, *arguments: str) -> list[str]:
+    """``ridgeline …`` in the interpreter that analyses, built where there is none. Raises :class:`RequestError`."""
     file = server.path_of(str(params["uri"])) if params.get("uri") else None
     path = Path(file) if file else None
+    params = await with_analysis(server, params, path, lambda message: _tell(server, message))
     where = Where(path, folder_of(path, server.places.folders))
     python = analysis_command(params, server.settings_of(path), where)[0]
     package = str(Path(ridgeline.__file__).resolve().parent.parent)
     boot = ANALYSIS_BOOT.format(folder=package).replace("ridgeline.analysis", "ridgeline.cli")
     return [python, "-c", boot, *arguments]
+
+
+def _tell(server: RidgelineServer, message: str) -> None:
+    server.window_log_message(types.LogMessageParams(types.MessageType.Info, message))
 
 
 @dataclass

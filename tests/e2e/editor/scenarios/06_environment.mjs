@@ -1,6 +1,7 @@
 // The analysis environment: built at the first profile where the program's interpreter has none.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { python } from "../lib/paths.mjs";
 import { session } from "../lib/scenario.mjs";
@@ -63,7 +64,8 @@ session(
         .lens(/\d\s?(?:ns|µs|ms|s|min)\s·/)
         .first()
         .waitFor({ timeout: 300_000 });
-      assert.match(window.log(), /-m venv/);
+      const built = readdirSync(join(window.editor.home, "state", "ridgeline", "analysis"));
+      assert.equal(built.length, 1, "one environment, in the user's state folder");
     },
   },
 );
