@@ -124,6 +124,9 @@ class LoaderInfo:
     file: str | None = None
     line: int | None = None
     waits: list[Interval] = field(default_factory=list)
+    cpu_share: float | None = None
+    """Which part of the waits the waiting thread computed, 0..1: without workers, what of loading is work and not waiting
+    for files. None in recordings of earlier versions."""
     """Each ``__next__`` within the recorded stretch."""
 
 

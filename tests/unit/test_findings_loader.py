@@ -92,3 +92,26 @@ def test_on_a_device_the_cost_is_the_idle_part() -> None:
     finding = _only(find(b.context()), "data-loading")[0]
     assert finding.time_us == pytest.approx(300.0)
     assert finding.evidence["wait_us_per_step"] == pytest.approx(500.0)
+
+
+@pytest.mark.parametrize(
+    ("cpu_share", "cores", "step_after", "workers"),
+    [
+        (1.0, 2, 500.0, 2),  # 1000 of work on two cores
+        (None, 2, 500.0, 2),  # not known: all of it is taken for work
+        (0.0, 2, 250.0, 4),  # waiting needs no core: the rest of the step hides it
+        (0.5, 2, 312.5, 3),  # half of 750 is work
+        (1.0, 8, 250.0, 4),
+    ],
+)
+def test_work_needs_cores_and_waiting_needs_none(
+    cpu_share: float | None, cores: int, step_after: float, workers: int
+) -> None:
+    """Steps of 1000 µs on a CPU, 750 of them loading without workers."""
+    b = _loop(750.0)
+    waits = [Interval(start_ns=unix_ns(1000.0 * k), end_ns=unix_ns(1000.0 * k + 750)) for k in range(4)]
+    loader = LoaderInfo(num_workers=0, pin_memory=False, file="a.py", line=3, waits=waits, cpu_share=cpu_share)
+    context = b.context(sidecar=Sidecar(loaders=[loader], cpu={"cores": cores}))
+    (finding,) = _only(find(context), "data-loading")
+    assert finding.saving_us == pytest.approx(1000.0 - step_after)
+    assert f"num_workers={workers}," in finding.message

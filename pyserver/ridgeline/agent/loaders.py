@@ -26,15 +26,18 @@ class Loaders:
         self.padded_to: list[int] = []
 
     def rows(self, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """With the waits that touch one of the windows."""
+        """With the waits that touch one of the windows, and which part of them the waiting thread computed."""
         result = []
         for row in self._rows.values():
-            waits = [
-                {"start_ns": start, "end_ns": end}
-                for start, end in row["waits"]
-                if any(start < window["end_ns"] and end > window["start_ns"] for window in windows)
+            inside = [
+                wait
+                for wait in row["waits"]
+                if any(wait[0] < window["end_ns"] and wait[1] > window["start_ns"] for window in windows)
             ]
-            result.append({**row, "waits": waits})
+            waits = [{"start_ns": start, "end_ns": end} for start, end, _ in inside]
+            waited = sum(end - start for start, end, _ in inside)
+            share = min(1.0, sum(cpu for _, _, cpu in inside) / waited) if waited > 0 else None
+            result.append({**row, "waits": waits, "cpu_share": share})
         return result
 
     def on_dataloader(self, module: ModuleType) -> None:
@@ -49,14 +52,14 @@ class Loaders:
 
         def __next__(self: Any) -> Any:
             loaders._mark("loader", id(type(self)))
-            begin = time.time_ns()
+            begin, computed = time.time_ns(), time.thread_time_ns()
             batch = fetch(self)
-            loaders._note(self, begin, time.time_ns(), batch)
+            loaders._note(self, (begin, time.time_ns(), time.thread_time_ns() - computed), batch)
             return batch
 
         base.__init__, base.__next__ = __init__, __next__
 
-    def _note(self, iterator: Any, begin: int, end: int, batch: Any) -> None:
+    def _note(self, iterator: Any, wait: tuple[int, int, int], batch: Any) -> None:
         row = getattr(iterator, "_ridgeline_row", None)
         if row is None:
             settings = getattr(iterator, "_ridgeline_settings", None)
@@ -68,7 +71,7 @@ class Loaders:
             row = self._rows.setdefault(key, {**settings, "file": file, "line": line, "waits": []})
             iterator._ridgeline_row = row
         if len(row["waits"]) < WAITS:
-            row["waits"].append((begin, end))
+            row["waits"].append(wait)
         if self._want_lengths and len(self.lengths) < SAMPLES:
             self._sample(batch)
 

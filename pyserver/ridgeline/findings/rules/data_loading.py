@@ -54,7 +54,7 @@ def _candidate(
     slowest = _slowest_line(facts, waits) if workers == 0 else None
     at = _line(facts, loader, waits)
     rest = facts.recorded_us - total
-    saving, wanted = _saving(facts, workers, exposed_us, total, rest)
+    saving, wanted = _saving(facts, loader, workers, exposed_us, total, rest)
     evidence: dict[str, object] = {
         "wait_us_per_step": facts.per_step(total),
         "exposed_us_per_step": facts.per_step(exposed_us),
@@ -62,13 +62,14 @@ def _candidate(
         "waits_per_step": len(waits) / facts.n,
         "num_workers": workers,
         "threshold_pct": SHARE_PCT,
-        "assumes": "the work of loading is spread over free cores",
+        "assumes": "the work of loading is spread over free cores; waiting for files needs none",
     }
     if loader is not None:
         evidence |= {
             "pin_memory": loader.pin_memory,
             "prefetch_factor": loader.prefetch_factor,
             "batch_size": loader.batch_size,
+            "cpu_share": loader.cpu_share,
         }
     if slowest is not None:
         evidence["related"] = [{"file": slowest.file, "line": slowest.line, "text": "most of the waiting is here"}]
@@ -96,17 +97,24 @@ def _workers(facts: Facts, loader: LoaderInfo | None) -> int | None:
 
 
 def _saving(
-    facts: Facts, workers: int | None, exposed_us: float, total: float, rest: float
+    facts: Facts, loader: LoaderInfo | None, workers: int | None, exposed_us: float, total: float, rest: float
 ) -> tuple[float, int | None]:
     """With k workers a batch comes every (load time)/k, so a step takes max(rest, load/k): the wait falls to what the rest of
-    the step cannot hide. k is no more than the cores there are, less one for the loop. With workers already there the
-    load time is not known, and the wait is only known to be at most halved by doubling them."""
+    the step cannot hide. What of loading is computing (``cpu_share``; all of it, if that is not known) needs a core, and on
+    a machine without an accelerator so does the step itself: no step is shorter than that work spread over the cores.
+    Waiting for files needs none. With workers already there the load time is not known, and the wait is only known to be
+    at most halved by doubling them."""
+    if workers != 0:
+        return exposed_us / 2, None
     cores = facts.sidecar.cpu.get("cores") if facts.sidecar is not None else None
-    limit = min(MAX_WORKERS, max(MIN_WORKERS, int(cores) - 1)) if isinstance(cores, int) else MAX_WORKERS
-    if workers == 0:
-        wanted = min(limit, max(MIN_WORKERS, math.ceil(1.25 * total / rest))) if rest > 0 else limit
-        return min(exposed_us, total - max(0.0, total / wanted - rest)), wanted
-    return exposed_us / 2, None
+    known = isinstance(cores, int) and cores > 0
+    free = int(cores) if known and isinstance(cores, int) else MAX_WORKERS
+    computing = total * (loader.cpu_share if loader is not None and loader.cpu_share is not None else 1.0)
+    work = (computing + rest) / free if facts.on_cpu else computing / max(1, free - 1)
+    shortest = max(rest, work)
+    wanted = min(MAX_WORKERS, max(MIN_WORKERS, math.ceil(1.25 * total / shortest))) if shortest > 0 else MAX_WORKERS
+    step = max(shortest, total / wanted)
+    return max(0.0, min(exposed_us, total + rest - step)), wanted
 
 
 def _advice(workers: int | None, wanted: int | None, slowest: SourceRef | None) -> str:
