@@ -63,7 +63,7 @@ SAMPLES: dict[str, tuple[int, str, float]] = {
     "nan_max": (2, "r = triton_helpers.maximum(a, b)", -1), "where": (3, "r = tl.where(a < b, a, c)", -1),
     "int_float": (1, "r = a.to(tl.int32).to(tl.float32)", 0), "philox": (1, "r = a * tl.rand(7, x)", 1),
     "welford_combine": (3, "m, n, w = triton_helpers.welford_combine(a, b, c, a * 2, b * 3, c * 5)\n    r = m + n + w", 3),
-    "online_softmax_step": (3, "m, s = triton_helpers.online_softmax_combine(a, b, c, True)\n    r = m + s", -1),
+    "online_softmax_step": (3, "m, s = triton_helpers.online_softmax_combine(a, b, c, False)\n    r = m + s", -1),
     "index_divide": (1, "r = a + (x // 7).to(tl.float32)", 2), "index_mask": (1, "r = a + (x % 1024).to(tl.float32)", 2),
 }  # fmt: skip
 INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*?);")

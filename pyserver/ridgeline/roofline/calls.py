@@ -178,7 +178,9 @@ def cast(walker: Walker, value: Value, target: str) -> Value:
         else "widen" if pair == ("half", "float")
         else "narrow" if pair == ("float", "half")
         else "convert8" if "eight" in pair
-        else "int_float" if (value.kind in whole) != (kind in whole)
+        else "where" if value.kind == "bool" and kind not in whole
+        else "int_float" if value.kind in whole and kind not in whole
+        else "float_int" if kind in whole and value.kind not in whole
         else "logic"
     )  # fmt: skip
     if name == "widen":
@@ -222,7 +224,7 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
         if kind == "half" and stored.kind == "float" and stored.const is None:
             walker.apply("narrow", [stored], tag="store")
         elif kind in ("int", "bool") and stored.kind in ("float", "bool"):
-            walker.apply("unpack" if stored.kind == "bool" else "int_float", [stored], tag="store")
+            walker.apply("unpack" if stored.kind == "bool" else "float_int", [stored], tag="store")
     if stored is not None and not name.startswith("atomic_"):
         return Value()
     hold = {a: n for a in place.axes if (n := access.hold(a, 1 << 20)) > 1}

@@ -35,7 +35,7 @@ WORDS = {
     "sin": "sin and cos (about 40 instructions, twice that for large arguments)",
     "pow": "pow (about 55 instructions)",
     "philox": "random numbers (about 50 instructions)",
-    "online_softmax_step": "the online softmax step (about 20 instructions)",
+    "online_softmax_step": "the online softmax step (about 28 instructions)",
     "welford_step": "Welford's update (about 13 instructions)",
     "welford_counted": "Welford's update (about 6 instructions)",
     "index_divide": "division of indices",
