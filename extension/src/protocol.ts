@@ -177,4 +177,5 @@ export const SERVER_COMMANDS = [
   "show",
   "mute",
   "selectRun",
+  "pin",
 ].map((name) => `ridgeline.server.${name}`);

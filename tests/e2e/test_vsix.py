@@ -142,7 +142,7 @@ def test_menus_walkthrough_and_welcome_name_only_commands_that_exist(manifest: d
 
 def test_the_settings_are_those_that_the_server_reads(manifest: dict[str, Any]) -> None:
     """Each setting of the server is offered with the same default, and nothing else is, but for the client's own."""
-    own = {"run.showOutput", "server.python", "analysis.wheelhouse", "trace.server", "editorButton"}
+    own = {"run.showOutput", "server.python", "trace.server", "editorButton", "perfetto.open", "perfetto.interface"}
     offered = {
         name.removeprefix("ridgeline."): schema["default"]
         for section in manifest["contributes"]["configuration"]
@@ -168,7 +168,9 @@ def test_the_settings_are_those_that_the_server_reads(manifest: dict[str, Any]) 
 def test_what_runs_code_is_restricted_in_untrusted_workspaces(manifest: dict[str, Any]) -> None:
     restricted = set(manifest["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"])
     offered = {name for section in manifest["contributes"]["configuration"] for name in section["properties"]}
-    dangerous = {name for name in offered if re.search(r"python$|wheelhouse$|\.(args|cwd|env|envFile|path)$", name)}
+    dangerous = {
+        name for name in offered if re.search(r"python$|wheelhouse$|\.(args|cwd|env|envFile|path|interface)$", name)
+    }
     assert dangerous == restricted
 
 
