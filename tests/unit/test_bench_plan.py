@@ -120,6 +120,14 @@ def test_a_script_is_refused_in_one_line() -> None:
         plan.read("import torch\nprint(torch.ones(2))\n", "/x/train.py")
 
 
+def test_a_module_that_calls_from_cpp_is_refused_in_one_line() -> None:
+    text = '\n\nimport torch\nfrom torch._inductor.codecache import CppWrapperCodeCache\n\ncpp_wrapper_src = (\nr"""\n"""\n)\n'
+    with pytest.raises(
+        plan.PlanError, match="cannot be benchmarked one by one; `ridgeline profile` runs it as a whole"
+    ):
+        plan.read(text + "inductor_entry = CppWrapperCodeCache.load_pybinding(\n)\n", "/x/c.py")
+
+
 def test_every_generated_file_of_the_corpus_is_understood(corpus: Path) -> None:
     """Every kernel of every module has a call with sizes; bytes of simple kernels agree with Inductor's own number."""
     kernels, stated = 0, []

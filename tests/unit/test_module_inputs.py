@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import bench_modules as modules
+from ridgeline.agent.generated import is_generated
 from ridgeline.agent.spec import from_dict
 from ridgeline.bench.module_inputs import SizeError, of_file
 from ridgeline.cli_profile import Request
@@ -82,3 +83,10 @@ def test_a_module_is_not_compiled_in_a_folder_with_a_space(tmp_path: Path, monke
     assert "TORCHINDUCTOR_CACHE_DIR" not in request(module).spec().env
     named = request(module, env=["TORCHINDUCTOR_CACHE_DIR=/tmp/back\\slash"]).spec()
     assert "\\" not in named.env["TORCHINDUCTOR_CACHE_DIR"]
+
+
+def test_generated_modules_are_known_by_their_content() -> None:
+    assert is_generated(DYNAMIC.encode())
+    from_cpp = "\n\nimport torch\nfrom torch._inductor.codecache import CppWrapperCodeCache\n"
+    assert is_generated((from_cpp + "inductor_entry = CppWrapperCodeCache.load_pybinding(\n)\n").encode())
+    assert not is_generated(b"import torch\nprint('inductor_entry = CppWrapperCodeCache.')\n")

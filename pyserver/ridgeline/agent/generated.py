@@ -32,6 +32,8 @@ _MISSING_OP = re.compile(r"'_OpNamespace' '(?P<space>\w+)' object has no attribu
 def is_generated(source: bytes) -> bool:
     """Whether a file's content is a wrapper module that Inductor wrote (not the file of one kernel, not a script)."""
     head = source[:200].lstrip()
+    if b"\ninductor_entry = CppWrapperCodeCache." in source:  # cpp_wrapper: the calls are in C++, the harness is Python
+        return True
     return head.startswith(b"# AOT ID:") or (
         b"async_compile = AsyncCompile()" in source
         and re.search(rb"^(?:    )?def call\(", source, re.MULTILINE) is not None
@@ -60,6 +62,11 @@ def _run(path: str, source: str, agent: Agent) -> None:
     call = _call_of(torch, module, source, path, agent.notes, agent.spec.module_inputs)
     name = f"## Call CompiledFxGraph {key} ##"
     synchronize = torch.cuda.synchronize if torch.cuda.is_available() and "cuda" in source else None
+    if "CppWrapperCodeCache" in source and "ecordFunction" not in source and synchronize is None:
+        agent.notes.append(
+            "the module calls its kernels from C++, and C++ kernels leave no events of their own: only the whole call is known"
+            " (compiled with TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE=1 they would)"
+        )
     since = time.monotonic()
     for _ in range(MAX_STEPS):
         agent.step_of_module(id(module))

@@ -18,6 +18,7 @@ from ridgeline.bench import multi
 from ridgeline.bench import needs as user_needs
 from ridgeline.bench.signatures import Signature, dtype_of_comment, inductor_meta, signature
 from ridgeline.bench.symbols import Symbols
+from ridgeline.inductor.cpp_wrapper import is_cpp_wrapper
 from ridgeline.inductor.kernel_file import parse_kernel_file
 from ridgeline.inductor.module import WrapperModule, is_wrapper, op_name, parse_wrapper
 
@@ -93,6 +94,11 @@ def read(text: str, path: str, sizes: Mapping[str, int] | None = None) -> Plan:
     """The plan of a generated file. ``sizes`` gives sizes that only a run knows (``u0``). Raises :class:`PlanError`."""
     harness = harnesses.read(text)
     body = harnesses.split(text)[0]
+    if is_cpp_wrapper(text):
+        raise PlanError(
+            f"{path} calls its kernels from C++ (cpp_wrapper): they cannot be benchmarked one by one;"
+            " `ridgeline profile` runs it as a whole"
+        )
     if is_wrapper(text):
         return _Module(text, path, body, harness, sizes or {}).plan()
     return _kernel_file(text, path, body, harness)

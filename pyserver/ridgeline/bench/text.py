@@ -33,7 +33,10 @@ def show(document: dict[str, Any], console: Console) -> None:
                 table.add_row(*(escape(cell) for cell in _edited(kernel, kernel["against"][cache])))
         if not shown:
             table.add_row(escape(kernel["name"]), str(kernel["line"]), "", "n/a")
-    console.print(table)
+    if document["kernels"]:
+        console.print(table)
+    else:
+        console.print("it defines no kernels of its own: there is nothing to benchmark", highlight=False)
     for kernel in document["kernels"]:
         for line in _lines(kernel):
             console.print(escape(f"{kernel['name']}: {line}"), highlight=False)
