@@ -28,7 +28,7 @@ def run(what: str, *, kernel: str | None, browser: bool, announce: bool, idle_s:
 
     check_seconds("--idle", idle_s)
     trace, document = _find(what)
-    chosen = _kernel(document, kernel) if kernel else None
+    chosen = _kernel(document, kernel) if kernel else _hottest(document)
 
     def reveal(kernel_id: str) -> None:
         found = next((one for one in document.kernels if one.id == kernel_id), None) if document else None
@@ -101,6 +101,10 @@ def _find(what: str) -> tuple[Path, ProfileDocument | None]:
         raise CommandError(str(error)) from error
     except profile_io.UnreadableError as error:
         raise CommandError(str(error)) from error
+
+
+def _hottest(document: ProfileDocument | None) -> Kernel | None:
+    return next((kernel for kernel in document.kernels if kernel.slice is not None), None) if document else None
 
 
 def _kernel(document: ProfileDocument | None, wanted: str) -> Kernel:

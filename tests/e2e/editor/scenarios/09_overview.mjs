@@ -111,6 +111,18 @@ session(
       assert.equal(await status(overview).innerText(), filtered, "the filter holds for the new run");
     },
 
+    "the tab comes back with the window": async (window) => {
+      let overview = await openOverview(window);
+      await overview.getByLabel("Search Hot kernels").fill("nvjet");
+      await window.page.waitForTimeout(1_000);
+      await window.page.reload();
+      // The address names a file, which comes to the front.
+      await window.page.locator(".tab", { hasText: "Overview: mlp_train.py" }).click();
+      overview = await page(window);
+      await overview.locator("footer").waitFor();
+      assert.equal(await overview.getByLabel("Search Hot kernels").inputValue(), "nvjet");
+    },
+
     "in four themes axe finds no serious fault": async (window, place) => {
       for (const [theme, kind] of Object.entries(THEMES)) {
         place.settings({ "workbench.colorTheme": theme });
@@ -173,6 +185,40 @@ session(
       await opening.frameLocator("#ui").getByText("GPU 0").first().waitFor();
       await opening.screenshot({ path: join(screenshots, "perfetto-browser.png") });
       await opening.close();
+    },
+  },
+);
+
+session(
+  "a large overview",
+  { setUp: (place) => place.storeRun("--kernels", "10000") },
+  {
+    "ten thousand kernels are shown and filtered": async (window) => {
+      await window.ready();
+      const began = Date.now();
+      await window.command("Ridgeline: Open Overview");
+      await window.activeTab("Overview: model.py");
+      const overview = await page(window);
+      await overview.getByRole("heading", { name: "Hot kernels" }).waitFor();
+      const shown = Date.now() - began;
+      await overview.locator("footer").waitFor();
+      const body = await overview.locator("body").elementHandle();
+      const frame = await body.ownerFrame();
+      const paint = await frame.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
+      const filter = await overview.getByLabel("Search Hot kernels").evaluate((input) => {
+        const start = performance.now();
+        input.value = "kernel_99";
+        input.dispatchEvent(new Event("input"));
+        document.body.getBoundingClientRect();
+        return performance.now() - start;
+      });
+      console.log(
+        `10,000 kernels: command to table ${shown} ms, of it paint ${paint?.toFixed(0)} ms; filter ${filter.toFixed(0)} ms`,
+      );
+      await until(
+        async () => /^111 of 10004 rows/.test(await overview.locator(".table output").first().innerText()),
+        "the filter leaves those with 99",
+      );
     },
   },
 );
