@@ -179,3 +179,57 @@ def test_a_kernels_file_without_a_harness_takes_the_arguments_of_its_call(tmp_pa
                 assert {**ours, "device": "cuda:0"} == {**theirs, "device": "cuda:0"}, file.name
             else:
                 assert ours == theirs
+
+
+SHARED = """
+
+def get_args():
+    from torch._dynamo.testing import rand_strided
+    _shared_storage_0 = rand_strided((102,), (1,), device='cpu', dtype=torch.float32)
+    arg0_1 = torch.as_strided(_shared_storage_0, (2, 17), (17, 1))
+    arg1_1 = torch.as_strided(_shared_storage_0, (17, 2), (1, 17), 34)
+    return [arg0_1, arg1_1]
+"""
+
+
+def test_inputs_that_share_memory_are_read_as_views_of_one_buffer() -> None:
+    """torch 2.13 and newer keep what inputs share."""
+    found = harness.read(modules.CPP + SHARED)
+    assert found.complete
+    assert found.inputs == [
+        {"size": [2, 17], "stride": [17, 1], "dtype": "float32", "device": "cpu",
+         "of": {"name": "_shared_storage_0", "size": [102], "offset": 0}},
+        {"size": [17, 2], "stride": [1, 17], "dtype": "float32", "device": "cpu",
+         "of": {"name": "_shared_storage_0", "size": [102], "offset": 34}},
+    ]  # fmt: skip
+
+
+def test_they_are_made_as_such() -> None:
+    torch = pytest.importorskip("torch")
+    from ridgeline.agent.made import make_all
+
+    described = [
+        *harness.read(modules.CPP + SHARED).inputs,
+        7,
+        {"same_as": 0, **harness.tensor([2], [1], "float32", "cpu")},
+    ]
+    first, second, number, again = make_all(torch, described, None)
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    assert (second.storage_offset(), second.shape, second.stride(), number) == (34, (17, 2), (1, 17), 7)
+    assert again is first
+
+
+def test_sizes_are_read_from_what_torch_2_14_asserts() -> None:
+    text = modules.CPP.replace(
+        "    assert_size_stride(arg0_1, (2, 17), (17, 1))\n",
+        "    assert_size_stride_grouped((arg0_1, arg1_1), ((2, 17), ()), ((17, 1), ()), 'input')\n"
+        "    buf9 = torch.ops.aten.sort.default(arg0_1)\n    buf8 = buf9[0]\n"
+        "    assert_tensor_metadata(buf8, (4, 17), (17, 1), torch.int64, 'torch.ops.aten.sort.default')\n",
+    )
+    text = text.replace("arg0_1, = args", "arg0_1, arg1_1 = args").replace("sin_0(arg0_1, buf0)", "sin_0(buf8, buf0)")
+    read = plan.read(text, "/x/c.py")
+    assert read.inputs is not None
+    assert [(one["size"], one["stride"]) for one in read.inputs] == [([2, 17], [17, 1]), ([], [])]
+    (site,) = read.kernels[0].sites
+    assert site.problem is None
+    assert {k: site.arguments[0][k] for k in ("size", "dtype")} == {"size": [4, 17], "dtype": "int64"}

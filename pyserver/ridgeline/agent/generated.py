@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .made import CannotMake, make
+from .made import CannotMake, make_all
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -133,7 +133,7 @@ def _made(torch: Any, described: dict[str, Any], path: str, notes: list[str]) ->
     """The inputs that the text of the module says, with what a person should know of them."""
     bound = described["bound"]
     try:
-        inputs = [make(torch, one, bound, seed) for seed, one in enumerate(described["inputs"])]
+        inputs = make_all(torch, described["inputs"], bound)
     except (CannotMake, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         raise CannotRun(f"{path}: its inputs cannot be made ({type(error).__name__}: {error})") from error
     notes.extend(described["notes"])

@@ -8,6 +8,30 @@ from __future__ import annotations
 from typing import Any
 
 
+def make_all(torch: Any, described: list[Any], bound: int | None) -> list[Any]:
+    """All of a list of descriptions; those that name one buffer share it, and one that is the same as another is that one."""
+    buffers: dict[str, Any] = {}
+    made: list[Any] = []
+    for seed, one in enumerate(described):
+        of = one.get("of") if isinstance(one, dict) else None
+        if of is None:
+            made.append(make(torch, one, bound, seed))
+            continue
+        if of["name"] not in buffers:
+            whole = {
+                "size": of["size"],
+                "stride": [1] * len(of["size"]),
+                "dtype": one["dtype"],
+                "device": one["device"],
+            }
+            buffers[of["name"]] = make(torch, whole, bound, seed)
+        made.append(torch.as_strided(buffers[of["name"]], one["size"], one["stride"], of["offset"]))
+    for position, one in enumerate(described):
+        if isinstance(one, dict) and one.get("same_as") is not None:
+            made[position] = made[one["same_as"]]
+    return made
+
+
 def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
     """A tensor of that size, stride, type and device; anything else comes back as it is. Raises ``CannotMake``.
 

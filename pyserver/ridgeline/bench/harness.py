@@ -18,6 +18,10 @@ _TENSOR = re.compile(
     r"^\s+(?P<name>\w+) = rand_strided\(\s*[({\[](?P<size>[^)}\]]*)[)}\]]\s*,\s*[({\[](?P<stride>[^)}\]]*)[)}\]]\s*,"
     r"\s*device=(?P<device>['\"]?\w+(?::\d+)?['\"]?)\s*,\s*dtype=torch\.(?P<dtype>\w+)\s*\)\s*$"
 )
+_VIEW = re.compile(
+    r"^\s+(?P<name>\w+) = torch\.as_strided\((?P<of>\w+), \((?P<size>[^)]*)\), \((?P<stride>[^)]*)\)(?:, (?P<offset>\d+))?\)\s*$"
+)
+"""Inputs that share memory (torch 2.13 and newer): views of one buffer."""
 _NUMBER = re.compile(r"^\s+(?P<name>\w+) = (?P<value>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|None|True|False)\s*$")
 _RETURN = re.compile(r"^\s+return (?P<names>[\[(]?[\w., \-]*[\])]?)\s*$")
 _LAMBDA = re.compile(r"call\(\[(?P<names>[\w., \-]*)\]\)")
@@ -70,6 +74,14 @@ def read(text: str) -> Harness:
                 unknown.add(match["name"])
             else:
                 values[match["name"]] = tensor(size, stride, match["dtype"], match["device"].strip("'\""))
+        elif (match := _VIEW.match(row)) is not None:
+            size, stride, base = _numbers(match["size"]), _numbers(match["stride"]), values.get(match["of"])
+            if size is None or stride is None or not isinstance(base, dict):
+                unknown.add(match["name"])
+            else:
+                view = tensor(size, stride, base["dtype"], base["device"])
+                view["of"] = {"name": match["of"], "size": base["size"], "offset": int(match["offset"] or 0)}
+                values[match["name"]] = view
         elif (match := _NUMBER.match(row)) is not None:
             values[match["name"]] = ast.literal_eval(match["value"])
         elif (match := _RETURN.match(row) or _LAMBDA.search(row)) is not None:

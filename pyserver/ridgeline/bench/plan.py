@@ -297,22 +297,21 @@ class _Module:
 
     def _tensor(self, size: ast.expr, stride: ast.expr, dtype: str | None, device: str) -> dict[str, Any]:
         sizes, strides = self.symbols.values(size), self.symbols.values(stride)
-        described = harnesses.tensor(sizes or [], strides or [], dtype, device)
         if sizes is None or strides is None:
-            described["problem"] = self.symbols.missing(size, stride)
-        return described
+            return {**harnesses.tensor([], [], dtype, device), "problem": self.symbols.missing(size, stride)}
+        return harnesses.tensor(sizes, strides, dtype, device)
 
     def _call(self, node: ast.Call) -> None:
         function = node.func
-        if isinstance(function, ast.Name) and function.id == "assert_size_stride" and len(node.args) >= 3:
-            name = node.args[0].id if isinstance(node.args[0], ast.Name) else None
-            known = self.known.get(name) if name is not None else None
-            if name is not None and not isinstance(known, dict):
-                dtype = self.comment_types.get(name)
-                self.known[name] = self._tensor(node.args[1], node.args[2], dtype, self.device)
-            elif name is not None and isinstance(known, dict) and name in self.inputs and self.symbols.given:
-                resized = self._tensor(node.args[1], node.args[2], known["dtype"], known["device"])
-                self.known[name] = known if resized.get("problem") else {**known, **resized}
+        asserted = function.id if isinstance(function, ast.Name) else ""
+        if asserted in ("assert_size_stride", "assert_tensor_metadata") and len(node.args) >= 3:
+            typed = node.args[3] if asserted == "assert_tensor_metadata" and len(node.args) > 3 else None
+            self._asserts(node.args[0], node.args[1], node.args[2], typed)
+            return
+        if asserted == "assert_size_stride_grouped" and len(node.args) >= 3:  # torch 2.14
+            groups = [one.elts for one in node.args[:3] if isinstance(one, ast.Tuple)]
+            for name, size, stride in zip(*groups, strict=False) if len(groups) == 3 else ():
+                self._asserts(name, size, stride, None)
             return
         called = function.value if isinstance(function, ast.Attribute) and function.attr == "run" else function
         kernel = self.kernels.get(called.id) if isinstance(called, ast.Name) else None
@@ -322,6 +321,18 @@ class _Module:
         for member, name in enumerate(choice.members if choice is not None else ()):
             if choice is not None and (kernel := self.kernels.get(name)) is not None:
                 kernel.sites.append(self._site(kernel, choice.arguments(member, node.args), node.lineno))
+
+    def _asserts(self, target: ast.expr, size: ast.expr, stride: ast.expr, typed: ast.expr | None) -> None:
+        """What the module asserts of a buffer: its shape where nothing else says it, or in a size that was given."""
+        if not isinstance(target, ast.Name):
+            return
+        name, known = target.id, self.known.get(target.id)
+        if not isinstance(known, dict):
+            dtype = typed.attr if isinstance(typed, ast.Attribute) else self.comment_types.get(name)
+            self.known[name] = self._tensor(size, stride, dtype, self.device)
+        elif name in self.inputs and self.symbols.given and "of" not in known:
+            resized = self._tensor(size, stride, known["dtype"], known["device"])
+            self.known[name] = known if resized.get("problem") else {**known, **resized}
 
     def _site(self, kernel: Kernel, given: list[ast.expr], line: int) -> Site:
         site = Site(line, [], [])

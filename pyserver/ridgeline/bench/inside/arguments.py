@@ -7,15 +7,15 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeline.agent.made import CannotMake, make
+    from ridgeline.agent.made import CannotMake, make, make_all
 else:
     _FILE = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "agent", "made.py")
     _SPEC = importlib.util.spec_from_file_location("_ridgeline_made", os.path.normpath(_FILE))
     _MADE = importlib.util.module_from_spec(_SPEC)
     _SPEC.loader.exec_module(_MADE)
-    CannotMake, make = _MADE.CannotMake, _MADE.make
+    CannotMake, make, make_all = _MADE.CannotMake, _MADE.make, _MADE.make_all
 
-__all__ = ["CannotMake", "copied", "make"]
+__all__ = ["CannotMake", "copied", "make", "make_all"]
 
 
 def copied(torch: Any, arguments: Any) -> list[Any]:

@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .arguments import CannotMake, copied, make
+from .arguments import CannotMake, copied, make_all
 from .clocks import CpuClock, CudaClock
 from .launches import Launch
 
@@ -108,8 +108,7 @@ class Measuring:
         bounds = [kernel["bound"] for kernel in self.wanted.values() if kernel["bound"]]
         if self.request["inputs"] is not None:
             try:
-                described = self.request["inputs"]
-                return [make(self.torch, one, min(bounds, default=None), seed) for seed, one in enumerate(described)]
+                return make_all(self.torch, self.request["inputs"], min(bounds, default=None))
             except (CannotMake, *_ANY) as error:
                 self.session.note(f"the module's inputs cannot be made ({_line(error)})")
                 return None
@@ -133,10 +132,7 @@ class Measuring:
             self._problem(name, before or problem)
         else:
             try:
-                given = [make(self.torch, one, wanted["bound"], seed) for seed, one in enumerate(site["arguments"])]
-                for position, one in enumerate(site["arguments"]):
-                    if isinstance(one, dict) and one.get("same_as") is not None:
-                        given[position] = given[one["same_as"]]  # one tensor, given twice
+                given = make_all(self.torch, site["arguments"], wanted["bound"])
             except (CannotMake, *_ANY) as error:
                 self._problem(name, f"its arguments cannot be made ({_line(error)})")
                 return
