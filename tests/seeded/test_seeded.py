@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import gzip
+import json
+import tarfile
 from pathlib import Path
 
 import pytest
 
 import markers
+import pack
+import record_device
 import suite
 
 CPU = suite.HERE / "cpu"
@@ -77,6 +83,36 @@ def test_judging() -> None:
     assert outcome.wrong == [("zero-grad", 10)], "the right code on a wrong line is wrong"
     assert suite.precision([outcome]) == 50.0
     assert suite.recall([outcome]) == 50.0
+
+
+def test_packing_leaves_out_only_what_is_not_read(tmp_path: Path) -> None:
+    op = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2.25}
+    events = [
+        {**op, "args": {"External id": 7, "Ev Idx": 3}},
+        {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 7, "pid": 1, "tid": 1, "ts": 1.5},
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}},
+    ]
+    path = tmp_path / "trace.json.gz"
+    with gzip.open(path, "wt") as file:
+        json.dump({"schemaVersion": 1, "traceEvents": events}, file)
+    pack.trim(path)
+    with gzip.open(path, "rt") as file:
+        trimmed = json.load(file)
+    assert trimmed == {"schemaVersion": 1, "traceEvents": [{**op, "args": {"External id": 7}}, events[2]]}
+    first = path.read_bytes()
+    pack.trim(path)
+    assert path.read_bytes() == first, "the same recording gives the same bytes"
+
+
+def test_what_is_missing_is_recorded_again(tmp_path: Path) -> None:
+    """Programs that changed since they were recorded, and new ones."""
+    programs = markers.read_all(DEVICE)
+    missing = record_device.missing(programs)
+    with tarfile.open(FROZEN) as packed:
+        kept = {m.name.split("/")[1] for m in packed.getmembers() if m.name.endswith("/sidecar.json")}
+    assert kept | missing == {p.name for p in programs}
+    changed = dataclasses.replace(programs[0], faulty=programs[0].faulty + "# changed\n")
+    assert programs[0].name in record_device.missing([changed])
 
 
 def _report(outcome: suite.Outcome) -> None:

@@ -204,16 +204,18 @@ def test_in_evaluation_a_bias_is_part_of_the_running_mean() -> None:
     assert not _by_code(find(_conv_norm([16], training="False").context()), "conv-bias")
 
 
-def _optimizer(ops: int, name: str = "Optimizer.step#AdamW.step", inner: str = "aten::mul_") -> TraceBuilder:
+def _optimizer(
+    ops: int, name: str = "Optimizer.step#AdamW.step", inner: str = "aten::mul_", *, time: float = 3000.0
+) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):
         t = 10_000.0 * k
         b.step(t, 10_000.0)
         b.op("aten::addmm", t, 6000)
         b.line(t + 6100, t + 9900, "train.py", 33, "opt.step()")
-        b.range(name, t + 6200, 3000)
+        b.range(name, t + 6200, time)
         for i in range(ops):
-            b.op(inner, t + 6210 + 20 * i, 15)
+            b.op(inner, t + 6201 + (time - 2) / ops * i, 0.7 * time / ops)
     return b
 
 
@@ -227,6 +229,15 @@ def test_single_tensor_optimizer_at_the_edge(ops: int, expected: int) -> None:
         assert (found[0].line, found[0].evidence["mend"]) == (33, "fused-optimizer")
         assert found[0].time_us == pytest.approx(3000.0)
         assert "fused=True" in found[0].message
+
+
+@pytest.mark.parametrize(("share", "severity"), [(4.9, "hint"), (5.1, "information")])
+def test_what_every_program_does_on_a_cpu_is_loud_only_where_it_costs_much(share: float, severity: str) -> None:
+    assert single_tensor_optimizer.CPU_LOUD_PCT == 5.0
+    time = 100.0 * share / (1 - 1 / single_tensor_optimizer.CPU_SPEEDUP)
+    (finding,) = _by_code(find(_optimizer(50, time=time).context()), "single-tensor-optimizer")
+    assert finding.severity == severity
+    assert finding.step_gain_pct == pytest.approx(share)
 
 
 def test_a_fused_optimizer_is_left_alone() -> None:
