@@ -1,8 +1,8 @@
 """Predicted bounds against Nsight Compute on recorded workloads: the floors that must hold.
 
-The costs of instructions in ``roofline/instructions.py`` were rounded with these captures at hand, so the figures here show
-that nothing got worse; what the models are worth on programs that nobody has looked at, only a new capture tells
-(``capture/README.md``; the first scores of seven such captures are in ``docs/roofline.md``).
+Some forty constants were read off these captures, so the figures here show that nothing got worse; what the models are worth
+on programs that nobody has looked at, only a new capture tells (``capture/README.md``; the first scores of seven such
+captures are in ``docs/roofline.md``).
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def test_own_captures() -> None:
     rows = [r for path in sorted(OWN.glob("*.tar.gz")) for r in _rows(path)]
     assert len(rows) >= 450
     direct = [r for r in rows if r.capture == "hand_triton"]  # mostly kernels whose sizes nothing recorded
-    # A sixth of the generated time is one kernel whose masked lanes send sine and cosine into their exact reduction.
-    _check([r for r in rows if r.capture != "hand_triton"], (0.94, 0.84), (0.95, 0.95))
+    _check([r for r in rows if r.capture != "hand_triton"], (0.94, 0.88), (0.95, 0.95))
     assert share(direct) >= 0.75
 
 
@@ -66,11 +65,13 @@ def test_no_percentage_above_a_hundred(corpus: Path) -> None:
             assert row.kernel.bound_confidence is not None or row.kernel.category == "user_triton"
 
 
-def test_reads_agree_with_the_counters(corpus: Path) -> None:
-    """Bytes above twice the L2: within 15 %, less what of the writes is still in the L2 when a kernel ends."""
+def test_bytes_agree_with_the_counters(corpus: Path) -> None:
+    """Kernels above twice the L2: what passes memory's pins (``dram_bytes``) is within 15 % of the counters for 85 % of them."""
     rows = {(r.capture, r.kernel.id): r for name in GIVEN for r in _rows(corpus / name)}
-    large = [r for r in rows.values() if r.triton and r.kernel.bytes and r.kernel.bytes > 2 * r.l2_bytes]
-    good = [r for r in large if 0.85 * (r.kernel.bytes - 0.5 * r.l2_bytes) <= r.dram_bytes <= 1.15 * r.kernel.bytes]  # type: ignore[operator]
+    rows |= {(r.capture, r.kernel.id): r for path in OWN.glob("*.tar.gz") for r in _rows(path)}
+    large = [r for r in rows.values() if r.kernel.bytes and r.kernel.bytes > 2 * r.l2_bytes]
+    good = [r for r in large if r.kernel.dram_bytes and abs(r.kernel.dram_bytes / r.dram_bytes - 1) <= 0.15]
+    assert len(large) > 100
     assert len(good) >= 0.85 * len(large)
 
 

@@ -194,7 +194,7 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         warp.load_store += count * access.trips
         warp.lines += count * layout.lines(access) * access.trips
         warp.add("store" if access.store else "load", count * access.trips)
-        places = 1.0 if access.linear else count
+        places = min(count, layout.places_apart(access)) if access.linear else count
         warp.add("address", places * access.trips * COST["address"])
         if access.atomic:
             warp.add("atomic", count * access.trips * COST["atomic"])

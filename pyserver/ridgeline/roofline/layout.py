@@ -109,9 +109,13 @@ class Layout:
         return self.extent.get(axis) or self.tile.get(axis, 1)
 
     def order(self, access: Access) -> tuple[str, ...]:
-        """Axes of the access, the most contiguous first; the last of the shape where none is."""
+        """Axes of the access, those along which the compiler sees most neighbours next to each other first; the first of the
+        shape where it sees none."""
         axes = self.shape_of(access.axes)
-        return tuple(sorted(axes, key=lambda a: (-min(access.run(a, self.whole(a)), self.tile.get(a, 1)), *flipped(a))))
+        return tuple(sorted(axes, key=lambda a: (-self.contiguity(access, a), rank_of(a))))
+
+    def contiguity(self, access: Access, axis: str) -> int:
+        return min(self.tile.get(axis, 1), self.seen(access, axis)) if access.stride(axis) == 1 else 1
 
     def width(self, access: Access) -> int:
         """Elements that one instruction of a thread moves: at most 16 bytes, as many as are aligned and as it has."""
@@ -156,6 +160,17 @@ class Layout:
             )
         return max(1.0, held / max(float(self.width(access)), merged))
 
+    def places_apart(self, access: Access) -> float:
+        """Addresses of a thread that have to be computed of an access whose index is linear: elements along an axis whose
+        stride is a power of two lie at constant distances; of others the 32-bit product might overflow, so each is computed."""
+        held = self.of(access).held
+        total = 1.0
+        for axis in self.shape_of(access.axes):
+            strides = [abs(c) for a, c in access.terms.items() if axis in a.axes]
+            if any(c & (c - 1) for c in strides):
+                total *= held.get(axis, 1)
+        return total
+
     def repeats(self, operation: Operation) -> float:
         """Neighbouring elements of a thread for which the operation is done once."""
         hold = operation.hold.get(self.fast, 1)
@@ -186,9 +201,3 @@ class Layout:
             if coefficient and side > 1:
                 total *= min(max(1, atom.count), side)
         return total
-
-
-def flipped(axis: str) -> tuple[int, tuple[int, ...]]:
-    """Sorts later axes of the shape first."""
-    rank, name = rank_of(axis)
-    return -rank, tuple(-ord(c) for c in name)
