@@ -233,3 +233,32 @@ def test_sizes_are_read_from_what_torch_2_14_asserts() -> None:
     (site,) = read.kernels[0].sites
     assert site.problem is None
     assert {k: site.arguments[0][k] for k in ("size", "dtype")} == {"size": [4, 17], "dtype": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("tl.device_assert((0 <= tmp4) & (tmp4 < 512), 'index out of bounds: 0 <= tmp4 < 512')", 512),
+        ('TORCH_CHECK((0 <= tmp2) & (tmp2 < 500L), "index out of bounds: 0 <= tmp2 < 500L");', 500),
+        # Nothing asserted: the size that is added to an index below zero.
+        (
+            "auto tmp5 = 500L;\n   auto tmp6 = c10::convert<int64_t>(tmp5);\n   auto tmp7 = int64_t(tmp4 + tmp6);\n"
+            "   auto tmp8 = tmp4 < 0;\n   auto tmp9 = tmp8 ? tmp7 : tmp4;",
+            500,
+        ),
+        (
+            "auto tmp5 = 500L;\n   auto tmp6 = c10::convert<int64_t>(tmp5);\n   auto tmp7 = int64_t(static_cast<"
+            "std::make_unsigned_t<int64_t>>(tmp4) + static_cast<std::make_unsigned_t<int64_t>>(tmp6));\n"
+            "   auto tmp8 = tmp4 < 0;\n",
+            500,
+        ),
+        (
+            "tmp1 = tl.full([XBLOCK], 30522, tl.int32)\n    tmp2 = tmp0 + tmp1\n    tmp3 = tmp0 < 0\n"
+            "    tmp4 = tl.where(tmp3, tmp2, tmp0)\n",
+            30522,
+        ),
+        ("auto tmp5 = 500L;\n   auto tmp6 = tmp5 + tmp1;", None),
+    ],
+)
+def test_the_bound_of_an_index_is_read_from_the_kernel(text: str, bound: int | None) -> None:
+    assert plan._bounds(text) == bound

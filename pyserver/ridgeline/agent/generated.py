@@ -140,7 +140,7 @@ def _made(torch: Any, described: dict[str, Any], path: str, notes: list[str]) ->
     integral = [t for t in inputs if isinstance(t, torch.Tensor) and t.dim() and t.dtype in (torch.int64, torch.int32)]
     if integral and bound:
         notes.append(
-            f"{len(integral)} integer inputs have random values below {bound}, the bound that the module asserts"
+            f"{len(integral)} integer inputs have random values below {bound}, the bound that the module states"
         )
     elif integral:
         notes.append(f"{len(integral)} integer inputs are all zeros and the module states no bounds for them")

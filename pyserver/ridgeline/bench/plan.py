@@ -27,6 +27,12 @@ _UNBACKED = re.compile(r"^u\d+$")
 BOUND = re.compile(r"<\s*(\d+)L?\)?\s*[),|&]?.*index out of bounds|index out of bounds: 0 <= \w+ < (\d+)")
 """The bound of an index as Triton (``tl.device_assert``) and C++ (``TORCH_CHECK``) kernels assert it."""
 
+WRAP = re.compile(
+    r"auto \w+ = (\d+)L;\n\s*auto (?:\w+) = c10::convert<int64_t>\(\w+\);\n\s*auto \w+ = [^;\n]*\+[^;\n]*;\n\s*auto \w+ = \w+ < 0;"
+    r"|tl\.full\(\[[^\]]*\], (\d+), tl\.int32\)\n\s*\w+ = \w+ \+ \w+\n\s*\w+ = \w+ < 0\n"
+)
+"""Where nothing is asserted: the size that is added to a negative index (an index that counts from the end)."""
+
 
 @dataclass(slots=True)
 class Site:
@@ -137,7 +143,7 @@ def _kernel_file(text: str, path: str, body: str, harness: harnesses.Harness) ->
 
 
 def _bounds(text: str) -> int | None:
-    found = [int(a or b) for a, b in BOUND.findall(text)]
+    found = [int(a or b) for a, b in BOUND.findall(text)] or [int(a or b) for a, b in WRAP.findall(text)]
     return min(found) if found else None
 
 
