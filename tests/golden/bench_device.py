@@ -5,7 +5,8 @@
 ``CORPUS/WORKLOAD/generated.tar.gz`` holds the generated files of a program, ``autotune.jsonl`` beside it what an earlier search
 found. Needs torch and Python alone (no installed Ridgeline, none of its dependencies). One line a kernel goes to
 ``OUT/bench.jsonl`` as soon as it is measured; a second call measures what is missing. Where the process dies on a kernel, that
-kernel's line says so and the rest goes on. ``OUT/summary.txt`` compares. Freeze ``bench.jsonl`` as
+kernel's line says so and the rest goes on. On a machine that starts bare, put the earlier ``bench.jsonl`` into OUT first.
+``OUT/summary.txt`` compares. Freeze ``bench.jsonl`` as
 ``tests/golden/data/bench_h200/bench.jsonl`` for ``test_bench_device.py``.
 """
 

@@ -196,7 +196,7 @@ def _kernel(
     if host is not None and own is not None and (said := measure.Overhead(own, host * 1e6).sentence):
         notes.append(said)
     if kernel.bounds is not None and moved is not None:
-        notes.append("the kernel gathers: GB counts the whole of the table, so GB/s is an upper bound")
+        notes.append("it goes through an index: GB counts the whole of the table, so GB/s is an upper bound")
     candidate = verdict.fixed_configuration(heuristic.heuristic, row.get("configurations")) if heuristic else None
     if candidate:
         notes.append(candidate)
