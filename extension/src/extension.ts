@@ -45,7 +45,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const status = new Status(ours, interpreters);
   const profiler = new Profiler(ours, interpreters, status, output);
   const heat = new HeatMap(context, ours);
-  const tree = new HotTree(ours);
+  const tree = new HotTree(ours, (run) => status.showResults(run));
   const navigation = new Navigation(ours);
   const overview = new OverviewPanel(context, ours);
   const traces = new TraceView(ours);

@@ -1,6 +1,7 @@
 // What a person sees without asking: two language status items of Python files, and a status bar item while a run goes on.
 import * as vscode from "vscode";
 import type { Interpreter, Interpreters } from "./interpreter";
+import type { RunInfo } from "./protocol";
 import type { Server } from "./server";
 
 const PYTHON: vscode.DocumentSelector = { scheme: "file", language: "python" };
@@ -10,6 +11,7 @@ export class Status implements vscode.Disposable {
   private readonly python = vscode.languages.createLanguageStatusItem("ridgeline.interpreter", PYTHON);
   private readonly running = vscode.window.createStatusBarItem("ridgeline.run", vscode.StatusBarAlignment.Left, 90);
   private readonly subscriptions: vscode.Disposable[] = [this.state, this.python, this.running];
+  private shown: RunInfo | null = null;
 
   constructor(
     private readonly server: Server,
@@ -43,6 +45,12 @@ export class Status implements vscode.Disposable {
     this.running.show();
   }
 
+  /** The run whose results are shown, for the way to its overview. */
+  showResults(run: RunInfo | null): void {
+    this.shown = run;
+    this.showState();
+  }
+
   private showState(): void {
     const { state, failure } = this.server;
     const bad = state === "failed" || state === "stopped";
@@ -56,7 +64,9 @@ export class Status implements vscode.Disposable {
     this.state.severity = bad ? vscode.LanguageStatusSeverity.Error : vscode.LanguageStatusSeverity.Information;
     this.state.command = bad
       ? { command: "ridgeline.restart", title: "Restart" }
-      : { command: "ridgeline.showLog", title: "Show Log" };
+      : this.shown
+        ? { command: "ridgeline.openOverview", title: "Open Overview" }
+        : { command: "ridgeline.showLog", title: "Show Log" };
   }
 
   private async showInterpreter(): Promise<void> {

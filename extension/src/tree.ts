@@ -1,6 +1,6 @@
 // The tree of hot kernels, lines and findings. The server decides what stands in it; here it becomes items that jump.
 import * as vscode from "vscode";
-import type { Tree, TreeGroup, TreeItem } from "./protocol";
+import type { RunInfo, Tree, TreeGroup, TreeItem } from "./protocol";
 import type { Server } from "./server";
 
 type Node = TreeGroup | TreeItem;
@@ -21,12 +21,17 @@ export class HotTree implements vscode.TreeDataProvider<Node>, vscode.Disposable
   private readonly view: vscode.TreeView<Node>;
   readonly onDidChangeTreeData = this.changed.event;
 
-  constructor(private readonly server: Server) {
+  /** `shown` is told of the run whose results stand in the tree. */
+  constructor(
+    private readonly server: Server,
+    private readonly shown: (run: RunInfo | null) => void,
+  ) {
     this.view = vscode.window.createTreeView<Node>("ridgeline.hot", { treeDataProvider: this, showCollapseAll: true });
   }
 
   show(tree: Tree): void {
     this.tree = tree;
+    this.shown(tree.run);
     this.view.message = [tree.note, this.filter && `Filter: “${this.filter}”`].filter(Boolean).join("\n");
     vscode.commands.executeCommand("setContext", "ridgeline.hasResults", tree.run !== null);
     this.changed.fire(undefined);
