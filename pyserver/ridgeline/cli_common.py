@@ -110,9 +110,7 @@ def text_console(output: Path | None) -> Iterator[Console]:
     from ridgeline.report.console import SafeConsole
 
     if output is None:
-        # A pipe or a log has no width of its own; rich would take 80 columns and cut names short.
-        wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-        console = SafeConsole(width=120 if wide else None)
+        console = SafeConsole(width=_width())
         # rich would end with 1: the reader of a pipe (head, less) that has seen enough is no failure.
         console.on_broken_pipe = _seen_enough  # type: ignore[method-assign]
         with _to_stdout():
@@ -120,6 +118,18 @@ def text_console(output: Path | None) -> Iterator[Console]:
         return
     with opened(output) as stream:
         yield SafeConsole(file=stream, width=120, color_system=None, force_terminal=False)
+
+
+def _width() -> int | None:
+    """Columns of standard output; None where rich finds out: a terminal, or a width that ``COLUMNS`` gives."""
+    asked = os.environ.get("COLUMNS")
+    if asked is not None and asked.isdecimal() and int(asked) > 0:
+        return None
+    # A pipe or a log has no width of its own; rich would take 80 columns and cut names short.
+    if not sys.stdout.isatty():
+        return 120
+    # Some containers set COLUMNS=0, for which rich would print nothing at all.
+    return None if asked is None else os.get_terminal_size(sys.stdout.fileno()).columns or 80
 
 
 @contextmanager

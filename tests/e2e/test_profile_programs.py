@@ -94,6 +94,7 @@ CASES = {
     "short": Case(("short.py",)),
     "inference": Case(("inference.py",)),
     "module": Case(("-m", "package.run", "-x")),
+    "folder with __main__": Case(("folder", "-x")),
     "no torch": Case(("no_torch_at_all.py",), recorded=False),
 }
 
@@ -127,6 +128,17 @@ def test_the_programs_own_profiler_gets_its_files_and_its_window_is_harvested(be
     assert profiled.returncode == 0
     document = bench.document()
     assert any(row["name"] == "a step of mine" for row in document["ranges"])
+
+
+def test_lines_have_the_text_that_ran_even_where_the_file_was_edited_meanwhile(bench: Bench) -> None:
+    done = bench.profiled("edited_meanwhile.py")
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+    texts = [row["text"] for row in bench.document()["lines"] if row["file"].endswith("edited_meanwhile.py")]
+    assert any("# the line that ran" in text for text in texts)
+    module = [row for row in bench.document()["lines"] if row["file"].endswith("small.py")]
+    assert module
+    assert all(row["text"] is None for row in module), "the text of an edited module is beside the lines that ran"
+    assert any("small.py was edited" in warning["message"] for warning in bench.document()["quality"]["warnings"])
 
 
 def test_a_program_that_compiles_again_midway_is_recorded_when_it_is_steady(bench: Bench) -> None:

@@ -119,6 +119,40 @@ def test_a_thread_started_meanwhile_is_recorded_under_its_own_id(timeline: Timel
     assert natives[0] != threading.get_native_id()
 
 
+def test_a_thread_that_is_in_its_loop_already_is_recorded_with_its_lines(timeline: Timeline) -> None:
+    """Two threads that train: the loop of the one in which the window does not open was entered long before."""
+    if sys.version_info < (3, 12) and threading._trace_hook is not None:  # type: ignore[attr-defined]
+        pytest.skip("another tool traces new threads here")
+    timeline.prepare()
+    inside, go, done = threading.Event(), threading.Event(), threading.Event()
+    natives: list[int] = []
+
+    def training() -> int:
+        natives.append(threading.get_native_id())
+        inside.set()
+        go.wait()
+        total = helper(1)
+        total += helper(2)
+        total += 3
+        done.set()
+        return total
+
+    try:
+        thread = threading.Thread(target=training)
+        thread.start()
+        inside.wait()
+        timeline.start()
+        go.set()
+        done.wait()
+        thread.join()
+        timeline.stop()
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+    first = training.__code__.co_firstlineno
+    seen = lines_of(timeline.take(), "training")
+    assert set(range(first + 5, first + 9)) <= set(seen)
+
+
 def test_threads_one_after_the_other_have_buffers_of_their_own(timeline: Timeline) -> None:
     """Python gives the ident of an ended thread to the next: by ident they would share a buffer, and all but one no lines."""
     if sys.version_info < (3, 12) and threading._trace_hook is not None:  # type: ignore[attr-defined]

@@ -119,6 +119,7 @@ def test_a_thousand_edits_no_wrong_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)  # It must end, on a machine that is busy with other things as well.
 def test_ten_thousand_edits_no_wrong_line(tmp_path: Path) -> None:
     _, _, wrong = run_edits(SOAK_EDITS, tmp_path / "m.py", seed=11)
     assert wrong == 0

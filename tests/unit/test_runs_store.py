@@ -223,8 +223,11 @@ def test_what_cannot_be_run_is_refused_in_one_line(
     (tmp_path / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as unix:
         unix.bind("socket")
+        (tmp_path / "package").mkdir()
+        (tmp_path / "package" / "__main__.py").touch()
         good: dict[str, object] = {"target": "t.py", "python": __file__, "cwd": str(tmp_path)}
         RunSpec(**good).check()  # type: ignore[arg-type]
+        RunSpec(**(good | {"target": "package"})).check()  # type: ignore[arg-type]
         with pytest.raises(SpecError, match=words) as caught:
             RunSpec(**(good | options)).check()  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)

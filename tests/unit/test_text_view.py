@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ridgeline import names, units
 from ridgeline.analysis import analyze_paths
+from ridgeline.cli_common import text_console
 from ridgeline.profile import Kernel, Line, ProfileDocument, QualityWarning, Source, Step, Unattributed
 from ridgeline.report.text import render
 
@@ -72,6 +73,23 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     render(document(), Console(file=stream, width=100, force_terminal=True))
     assert "\x1b[3" not in stream.getvalue()  # no foreground colour; bold may stay
+
+
+def test_a_current_folder_that_was_deleted_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "400 µs" in shown(document())
+
+
+@pytest.mark.parametrize("columns", ["0", "", "wide"])
+def test_a_width_that_is_none_hides_nothing(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    with text_console(None) as console:
+        render(document(), console)
+    assert "400 µs" in capsys.readouterr().out
 
 
 def test_text_from_a_trace_is_no_markup() -> None:

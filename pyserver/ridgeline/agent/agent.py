@@ -52,7 +52,9 @@ class Agent:
         self.errors: list[str] = []
         self.notes: list[str] = []
         self.folder = RunFolder(spec.run_dir, spec.progress_fd)
-        self.users = UserFiles(spec.user_roots, [first_path, os.getcwd()])
+        self.cwd = os.getcwd()
+        """At the start: the program may leave its folder, or delete the one that it is in."""
+        self.users = UserFiles(spec.user_roots, [first_path, self.cwd])
         self.timeline: Timeline | None = create(self.users) if spec.lines else None
         self.torch: Any = None
         self.recorder: Recorder | None = None
@@ -66,7 +68,7 @@ class Agent:
         self.main_thread = MainThread(self.complain)
         self.imports = PostImport(self.complain)
         self.exits = Exits(self._finish)
-        self.result = Result(self.folder)
+        self.result = Result(self.folder, self.started_ns)
         self._packer: threading.Thread | None = None
         self._stopping = False
         self._stopped: set[int] = set()
@@ -99,7 +101,7 @@ class Agent:
         self.spec = spec
         self.folder = RunFolder(spec.run_dir)
         self.timeline = create(self.users) if spec.lines else None
-        self.result, self._packer = Result(self.folder), None
+        self.result, self._packer = Result(self.folder, self.started_ns), None
         if self.recorder is not None:
             self.recorder.spec, self.recorder.timeline = spec, self.timeline
         if self.user_profiler is not None:
@@ -328,8 +330,8 @@ class Agent:
             "pid": os.getpid(),
             "rank": rank,
             "world_size": world,
-            "argv": list(sys.argv),
-            "cwd": os.getcwd(),
+            "argv": [str(argument) for argument in getattr(sys, "argv", None) or ()],
+            "cwd": self.cwd,
             "main": self.main,
             "user_roots": self.users.roots,
             "windows": self.result.windows,
@@ -352,12 +354,19 @@ class Agent:
             "imported_torch_ns": self.imported_torch_ns,
             "started_ns": self.started_ns,
             "ended_ns": time.time_ns() if ended else None,
-            "notes": self.notes + ([] if recorder is None else recorder.notes),
+            "notes": self.notes + self.result.notes + ([] if recorder is None else recorder.notes),
             "errors": self.errors,
         }
         if self.timeline is not None and self.timeline.blocked:
             document["notes"].append(self.timeline.blocked)
         self.folder.write_json("sidecar.json", document)
+
+    def keep_main(self, path: str, source: bytes) -> None:
+        """Keep the program's text as it runs: the file may be edited, or gone, when the window closes."""
+        try:
+            self.folder.keep(path, source, "user")
+        except OSError as error:
+            self.complain("copy of the program", error)
 
     def _snapshot_sources(self, graphs: list[dict[str, Any]]) -> None:
         if os.path.isabs(self.main):

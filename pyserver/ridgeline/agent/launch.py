@@ -86,6 +86,7 @@ def _run_script(target: str, agent: Agent) -> None:
     if not agent.spec.args and generated.is_generated(source):
         generated.run(path, source.decode("utf-8", "replace"), agent)
         return
+    agent.keep_main(path, source)
     module = _fresh_main(path)
     sys.modules["__main__"] = agent.main_module = module  # kept alive: threads may outlive the script's end
     code = compile(source, path, "exec", dont_inherit=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from . import publish
+from .edited import edited
 from .recorder import Recorder
 from .runfolder import RunFolder
 from .timeline import Recorded
@@ -13,8 +15,10 @@ from .timeline import Recorded
 class Result:
     """The part of the sidecar that grows with every window."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, started_ns: int) -> None:
         self.folder = folder
+        self.started_ns = started_ns
+        self.notes: list[str] = []
         self.windows: list[dict[str, Any]] = []
         self.labels: list[list[Any]] = []
         self.timeline_row: dict[str, Any] | None = None
@@ -33,7 +37,19 @@ class Result:
             self._lines.merge(lines)
         self.timeline_row = publish.write_timeline(self.folder, self._lines)
         for file in lines.files():
+            self._keep_source(file, lines)
+
+    def _keep_source(self, file: str, lines: Recorded) -> None:
+        """Keep the text that ran; of a file that was edited meanwhile none, for lines beside another text mislead."""
+        ran = [code for code in lines.objects if code.co_filename == file]
+        if self.folder.keeps(file) or not edited(file, ran, self.started_ns):
             self.folder.snapshot(file, "user")
+            return
+        self.folder.keep(file, b"", "user")
+        name = os.path.basename(file)
+        self.notes.append(
+            f"{name} was edited while the program ran: its lines are those that ran, their text is not known"
+        )
 
 
 def why_not_steady(recorder: Recorder, how: str) -> str:

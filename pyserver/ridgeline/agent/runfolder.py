@@ -100,6 +100,10 @@ class RunFolder:
             return None
         return self.keep(path, content, kind)
 
+    def keeps(self, path: str) -> bool:
+        """Whether the file was copied already."""
+        return path in self._snapshots
+
     def keep(self, path: str, content: bytes, kind: str) -> dict[str, Any]:
         """Like :meth:`snapshot` for content that is at hand."""
         digest = hashlib.sha256(content).hexdigest()

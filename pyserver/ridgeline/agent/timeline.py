@@ -97,6 +97,7 @@ class Timeline:
         recorded = Recorded(
             codes=[[c.co_filename, c.co_firstlineno, getattr(c, "co_qualname", c.co_name)] for c in self._codes],
             threads=[(native, buffer) for native, buffer in self._buffers.items() if len(buffer)],
+            objects=list(self._codes),
         )
         self.clear()
         return recorded
@@ -105,9 +106,13 @@ class Timeline:
 class Recorded:
     """A finished stretch of timeline."""
 
-    def __init__(self, codes: list[list[Any]], threads: list[tuple[int, array[int]]]) -> None:
+    def __init__(
+        self, codes: list[list[Any]], threads: list[tuple[int, array[int]]], objects: list[CodeType] | None = None
+    ) -> None:
         self.codes = codes
         self.threads = threads
+        self.objects = objects or []
+        """The code that ran, as long as it is in this process: tells whether a file still holds it."""
 
     def files(self) -> list[str]:
         return sorted({str(code[0]) for code in self.codes})

@@ -33,11 +33,21 @@ class SettraceTimeline(Timeline):
         """Stands in new threads; costs one call a function call until a window opens."""
         if not self.on:
             return None
-        tracer = self._tracer()
-        sys.settrace(tracer)
-        self._mine.add(threading.get_ident())
+        tracer = self._take_over(frame.f_back)
         result: TraceFunction | None = tracer(frame, event, arg)
         return result
+
+    def _take_over(self, innermost: FrameType | None) -> TraceFunction:
+        """Trace the running thread from here on, the user's frames that it is inside of included: a training loop is
+        entered once, long before the window opens. Its new global trace function."""
+        tracer = self._tracer()
+        present = user_frames(innermost, self.is_user)
+        for frame in present:
+            frame.f_trace = tracer.local_for(frame.f_code)  # type: ignore[attr-defined]
+        self.enter(self.buffer(), present)
+        sys.settrace(tracer)
+        self._mine.add(threading.get_ident())
+        return tracer
 
     def _tracer(self) -> TraceFunction:
         """The global trace function of this thread; ends itself when the timeline was stopped or is full."""
@@ -105,13 +115,7 @@ class SettraceTimeline(Timeline):
             )
             return
         self.on = True
-        tracer = self._tracer()
-        present = user_frames(sys._getframe(1), self.is_user)
-        for frame in present:
-            frame.f_trace = tracer.local_for(frame.f_code)  # type: ignore[attr-defined]
-        self.enter(self.buffer(), present)
-        sys.settrace(tracer)
-        self._mine.add(threading.get_ident())
+        self._take_over(sys._getframe(1))
 
     def resume(self) -> None:
         if sys.gettrace() is None:

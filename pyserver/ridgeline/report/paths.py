@@ -13,10 +13,13 @@ class Shortener:
 
     def __init__(self, document: ProfileDocument) -> None:
         self._kind = {file.path: file.kind for file in document.files}
-        self._here = os.getcwd() + os.sep
+        try:
+            self._here = os.getcwd() + os.sep
+        except OSError:
+            self._here = ""  # The current folder was deleted: nothing lies below it.
 
     def __call__(self, path: str) -> str:
-        if path.startswith(self._here):
+        if self._here and path.startswith(self._here):
             return path[len(self._here) :]
         parts = PurePath(path).parts
         if self._kind.get(path) == "library" and "site-packages" in parts:

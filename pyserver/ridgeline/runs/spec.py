@@ -79,7 +79,8 @@ class RunSpec:
             if not all(part.isidentifier() for part in self.target.split(".")):
                 raise SpecError(f"not a module name: {self.target}; -m takes package.module, as python -m does")
         elif path.is_dir():
-            raise SpecError(f"{self.target} is a folder; give a script in it, or a package with -m")
+            if not (path / "__main__.py").is_file():  # Which Python would run.
+                raise SpecError(f"{self.target} is a folder; give a script in it, or a package with -m")
         elif not path.exists():
             raise SpecError(f"no such file: {path}; check the path, or use -m for a module")
         elif not path.is_file():
