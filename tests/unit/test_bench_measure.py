@@ -141,3 +141,22 @@ def test_an_autotuners_trials_are_apart_from_what_the_program_runs(tmp_path: Pat
     ]
     assert found.unattributed.reason == {"trial launches of an autotuner": 1000.0}
     assert sum(line.device_us for line in found.lines) == pytest.approx(12.0)
+
+
+def test_bytes_are_those_of_the_call_that_was_measured() -> None:
+    import bench_modules as modules
+
+    text = modules.CPP.replace(
+        "    return (buf0, )",
+        "    buf1 = empty_strided_cpu((u0, 17), (17, 1), torch.float32)\n    cpp_fused_sin_0(buf1, buf1)\n    return (buf0, )",
+    )
+    read = plan.read(text + modules.GOOD, "/x/c.py")
+    first, second = (site.line for site in read.kernels[0].sites)
+
+    def gb(line: int | None) -> float | None:
+        row = {"problem": None, "line": line}
+        (kernel,) = document.build(read, {"kernels": {"cpp_fused_sin_0": row}}, verify=False)["kernels"]
+        return kernel["gb"]  # type: ignore[no-any-return]
+
+    assert gb(first) == gb(None) == pytest.approx(2 * 2 * 17 * 4 / 1e9)
+    assert gb(second) is None  # its size is not known: no rate from another call's bytes

@@ -9,7 +9,7 @@ from typing import Any
 
 from ridgeline.bench import measure, multi, search, verdict, workbench
 from ridgeline.bench.needs import inner
-from ridgeline.bench.plan import Kernel, Plan, moved_bytes
+from ridgeline.bench.plan import Kernel, Plan, Site, moved_bytes
 from ridgeline.inductor.kernel_file import parse_kernel_file
 from ridgeline.inductor.names import take_apart
 
@@ -171,7 +171,7 @@ def _kernel(
     kernel: Kernel, row: Mapping[str, Any] | None, *, verify: bool, exposed_share: float | None
 ) -> dict[str, Any]:
     row = row or {"problem": "not reached: the benchmark ended before"}
-    site = next((s for s in kernel.sites if s.problem is None), None)
+    site = _measured_site(kernel, row)
     moved, method = _bytes(kernel, site)
     heuristic = parse_kernel_file(_python(kernel), "") if kernel.language == "triton" else None
     timings = {
@@ -225,6 +225,12 @@ def _kernel(
     }
 
 
+def _measured_site(kernel: Kernel, row: Mapping[str, Any]) -> Site | None:
+    """The call whose arguments were measured: a kernel may be called in several places, with other sizes."""
+    there = [site for site in kernel.sites if site.line == row.get("line")]
+    return next((site for site in there or kernel.sites if site.problem is None), None)
+
+
 def _launched(kernel: Kernel) -> str | None:
     """``x_ptr float32[1000], n=1000; grid 8``: how a program launched its own kernel; None for a generated one."""
     if kernel.launch is None or not kernel.sites:
@@ -244,7 +250,7 @@ def _python(kernel: Kernel) -> str:
     return inner(kernel.source) if "async_compile." in kernel.source else kernel.source
 
 
-def _bytes(kernel: Kernel, site: Any) -> tuple[float | None, str | None]:
+def _bytes(kernel: Kernel, site: Site | None) -> tuple[float | None, str | None]:
     """Bytes of a call and where the number is from: Inductor's own, or every buffer once."""
     stated = kernel.meta.get("kernel_num_gb")
     if isinstance(stated, (int, float)) and stated > 0:
