@@ -43,6 +43,9 @@ VSCODE_WISHES = {
 }
 
 
+OFFERS = ("Profile this module", "Benchmark", "Verify autotune", "Open in Perfetto")
+
+
 def as_json(value: Any) -> Any:
     """pygls gives unknown payloads as nested named tuples; back to what was on the wire."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -152,9 +155,10 @@ class Session:
         )
 
     async def lenses(self, uri: str) -> dict[int, str]:
-        """Line to title."""
+        """Line to title, of those that say something; what generated code offers to do is left out."""
         found = await self.client.text_document_code_lens_async(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
-        return {lens.range.start.line: lens.command.title for lens in found or [] if lens.command}
+        titles = {lens.range.start.line: lens.command.title for lens in found or [] if lens.command}
+        return {line: title for line, title in titles.items() if title not in OFFERS}
 
     async def request_lens(self, uri: str, line: int) -> Any:
         """The command of the lens on a line, as JSON."""

@@ -12,8 +12,12 @@ session(
   {
     "lenses stand above the hot lines, and say what is shared and estimated": async (window) => {
       await window.lens(UP).waitFor();
-      assert.match(await window.lineBelow(window.lens(UP)), /self\.up\(x\)/);
-      assert.match(await window.lineBelow(window.lens("3.10 ms/step")), /self\.down/);
+      // A lens is there a moment before it has its place.
+      for (const [lens, line] of [
+        [UP, /self\.up\(x\)/],
+        ["3.10 ms/step", /self\.down/],
+      ])
+        await until(async () => line.test(await window.lineBelow(window.lens(lens))), `${lens} above ${line}`);
       const texts = await window.lenses();
       const gelu = texts.find((text) => text.startsWith("4.10 ms/step"));
       assert.match(gelu, /16(\.\d)? % of step · ~memory bound · shared with L\d+/);
