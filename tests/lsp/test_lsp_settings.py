@@ -102,6 +102,17 @@ def test_the_folders_environment_is_found_and_a_missing_interpreter_is_said(tmp_
     assert error.value.code == "wrong-interpreter"
 
 
+def test_without_a_folder_a_program_runs_where_it_is(tmp_path: Path) -> None:
+    """No workspace is open: there is no folder to fall back on, and no variable of one."""
+    wanted = {"python": sys.executable, "analysisPython": sys.executable}
+    spec = run_spec(wanted, tmp_path / "a.py", [], Settings())
+    assert (spec.cwd, spec.user_roots) == (str(tmp_path), [])
+    with pytest.raises(RequestError) as error:
+        run_spec({**wanted, "args": ["${workspaceFolder}"]}, tmp_path / "a.py", [], Settings())
+    assert error.value.code == "bad-setting"
+    assert "open a folder" in str(error.value)
+
+
 def test_the_innermost_folder_holds_a_file() -> None:
     folders = [Path("/w"), Path("/w/sub"), Path("/other")]
     assert folder_of(Path("/w/sub/a.py"), folders) == Path("/w/sub")
