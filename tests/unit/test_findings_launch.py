@@ -232,6 +232,21 @@ def test_the_length_of_a_run_at_the_edge(run: int, expected: int) -> None:
     assert len(_by_code(find(b.context()), "small-kernels")) == expected
 
 
+@pytest.mark.parametrize(("loading", "expected"), [(False, 1), (True, 0)])
+def test_what_a_dataset_makes_is_the_loaders_matter(loading: bool, expected: int) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 10_000.0
+        b.step(t, 10_000.0)
+        if loading:
+            b.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", t, 4_000.0)
+        b.line(t, t + 4_000, "data.py", 11, "yield torch.tensor(cells)")
+        for i in range(64):
+            b.op("aten::to", t + 50 * i, 4.0, dims=[[64]], types=["float"])
+        b.op("aten::mm", t + 4_500, 5_000.0, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    assert len(_by_code(find(b.context()), "small-kernels")) == expected
+
+
 def _loop(count: int, time: float = 2.0, *, compiled: bool = False) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):

@@ -44,7 +44,7 @@ def rule(facts: Facts) -> list[Candidate]:
     places: dict[tuple[str, int], SourceRef] = {}
     for row in facts.recorded_work:
         at = facts.line_of_work(row)
-        if at is None or at.library:
+        if at is None or at.library or _is_loading(facts, row):
             continue
         everything[at.file, at.line].append(row)
         if _is_not_the_statements(facts, row):
@@ -118,6 +118,14 @@ def _is_not_the_statements(facts: Facts, row: int) -> bool:
     if op >= 0 and any(facts.op_name(a).startswith(REGION_PREFIXES) for a in facts.ancestors(op)):
         return True
     return (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row)
+
+
+def _is_loading(facts: Facts, row: int) -> bool:
+    """Tensors that a dataset makes in the loop's own thread are the loader's matter (``data-loading``)."""
+    op, waits = int(facts.work.op[row]), facts.loader_spans
+    start = float(facts.trace.ops.start[op]) if op >= 0 else float(facts.work.start[row])
+    at = int(np.searchsorted(waits.start, start, side="right")) - 1
+    return at >= 0 and start < waits.end[at]
 
 
 def _leaf(facts: Facts, row: int) -> bool:
