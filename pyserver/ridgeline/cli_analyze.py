@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,15 +33,15 @@ def run(
     roots = [_root(pair) for pair in source_root]
     selected = _steps(select_steps) if select_steps is not None else None
     for option, path in (("--generated", generated), ("--provenance", provenance)):
-        if path is not None and not path.exists():
+        if path is not None and not os.path.exists(path):
             raise CommandError(f"{option} {path}: no such file or folder")
     from ridgeline.analysis import analyze_paths
     from ridgeline.profile_io import UnreadableError
 
-    paths = [_as_run(path) for path in paths]
-    if not quiet and sys.stderr.isatty():
-        say(f"reading {', '.join(str(path) for path in paths)}")
     try:
+        paths = [_as_run(path) for path in paths]
+        if not quiet and sys.stderr.isatty():
+            say(f"reading {', '.join(str(path) for path in paths)}")
         document = analyze_paths(
             paths, generated=generated, provenance=provenance, source_roots=roots, select_steps=selected
         )

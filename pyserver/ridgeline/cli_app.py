@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ridgeline import __version__
-from ridgeline.cli_common import FAILED, INTERRUPTED, CommandError, prepare_streams, say
+from ridgeline.cli_common import FAILED, INTERRUPTED, USAGE, CommandError, prepare_streams, say
 
 # Newer versions of typer carry click inside, older ones depend on it: its base class by way of one that both export.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -375,6 +376,10 @@ def run() -> int:
         sys.stdout = None
         return 0
     except Exception as error:  # noqa: BLE001 - the last line of defence: a message and 125, as CONTRACT says
+        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            name = str(error.filename)
+            say(f"cannot read {name[:100]}{'…' if len(name) > 100 else ''}: {error.strerror}")
+            return USAGE
         import traceback
 
         traceback.print_exc()

@@ -151,3 +151,13 @@ def test_modules_of_the_current_folder_are_not_taken_for_pythons(tmp_path: Path)
         )
         assert done.returncode == 2, done.stderr
         assert "does not exist" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["analyze", "open", "profile"])
+def test_a_name_that_no_file_can_have_is_one_line(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ridgeline", command, "a" * 5000], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "name too long" in done.stderr

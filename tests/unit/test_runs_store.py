@@ -208,6 +208,7 @@ def test_a_specification_survives_its_journey(tmp_path: Path) -> None:
         ({"target": "none.py"}, "no such file"),
         ({"target": "folder"}, "is a folder"),
         ({"target": "socket"}, "not a regular file"),
+        ({"target": "loop.py"}, "no such file"),
         ({"target": "no-module", "module": True}, "not a module name"),
         ({"cwd": "/no/such"}, "no such folder"),
         ({"python": "/no/such"}, "no such interpreter"),
@@ -223,6 +224,7 @@ def test_what_cannot_be_run_is_refused_in_one_line(
     (tmp_path / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as unix:
         unix.bind("socket")
+        (tmp_path / "loop.py").symlink_to("loop.py")
         (tmp_path / "package").mkdir()
         (tmp_path / "package" / "__main__.py").touch()
         good: dict[str, object] = {"target": "t.py", "python": __file__, "cwd": str(tmp_path)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -66,7 +67,8 @@ class RunSpec:
 
     def target_path(self) -> Path | None:
         """Absolute path of the script, ``None`` for a module."""
-        return None if self.module else (Path(self.cwd) / self.target).resolve()
+        # Path.resolve would raise RuntimeError for a link to itself.
+        return None if self.module else Path(os.path.realpath(os.path.join(self.cwd, self.target)))
 
     def check(self) -> None:
         """Raises :class:`SpecError` for what is plainly wrong before anything has been started."""
