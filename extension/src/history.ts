@@ -35,9 +35,11 @@ export async function chooseRun(server: Server): Promise<void> {
   picker.show();
 }
 
+const milliseconds = (us: number) => (us / 1000).toLocaleString(undefined, { maximumSignificantDigits: 3 });
+
 function entry(run: RunInfo): Entry {
   const made = new Date(run.created).toLocaleString();
-  const step = run.stepUs && run.steps ? `${run.steps} steps of ${(run.stepUs / 1000).toPrecision(3)} ms` : "";
+  const step = run.stepUs && run.steps ? `${run.steps} steps of ${milliseconds(run.stepUs)} ms` : "";
   const rank = run.rank === null ? "" : `rank ${run.rank}`;
   const description = [step, run.device, rank].filter(Boolean).join(" · ");
   return {

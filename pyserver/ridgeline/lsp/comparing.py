@@ -139,8 +139,9 @@ def pin(server: RidgelineServer, params: Json) -> Json:
             message=f"cannot mark {run.folder.path}: {error}", code=protocol.REQUEST_FAILED
         ) from error
     repinned(server)
-    words = f"the baseline is the run of {age(run.created) or 'now'}: later runs are compared with it"
-    message = words if pinned else "no baseline: each run is compared with the one before it"
+    since = age(run.created)
+    words = f"later runs are compared with {f'the run of {since}' if since.endswith('ago') else 'this run'}"
+    message = words if pinned else "each run is compared with the one before it"
     server.window_show_message(types.ShowMessageParams(types.MessageType.Info, f"Ridgeline: {message}."))
     return {"run": run.id, "pinned": pinned}
 

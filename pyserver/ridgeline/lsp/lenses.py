@@ -129,14 +129,10 @@ def workbench(server: RidgelineServer, uri: str) -> list[protocol.Json]:
 
 def generated_kind(document: Document) -> str | None:
     """``module`` or ``kernel`` for what Inductor generated, by what it writes into every such file."""
-    for line in document.lines[:MAX_HEAD]:
-        if line.startswith("# AOT ID:"):
-            return "module"
-        if line.startswith(("@triton_heuristics.", "@triton.jit")):
-            return (
-                "kernel" if any(text.startswith("@triton_heuristics.") for text in document.lines[:MAX_HEAD]) else None
-            )
-    return None
+    head = document.lines[:MAX_HEAD]
+    if any(line.startswith("# AOT ID:") for line in head):
+        return "module"
+    return "kernel" if any(line.startswith("@triton_heuristics.") for line in head) else None
 
 
 def _plain_lens(line: int, words: str, command: str, argument: protocol.Json) -> protocol.Json:
