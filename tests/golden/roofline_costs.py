@@ -201,7 +201,7 @@ def launched(kernel: KernelInput, capability: int) -> tuple[float, float] | None
     walker.trips_seen = []
     walker.run()
     trips = [n for n in walker.trips_seen if n > 1]
-    constants = {k: given.get(k) for k, v in source.signature.items() if v == "constexpr"}
+    constants = {k: given.get(k, source.constants.get(k)) for k, v in source.signature.items() if v == "constexpr"}
     tree = ast.parse(kernel.kernel_source or "")
     functions = [
         n
