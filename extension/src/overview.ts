@@ -26,7 +26,7 @@ export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSeri
   /** Counts up; an answer to an older question is not shown. */
   private asked = 0;
   private readonly assets: vscode.Uri;
-  private readonly icon: vscode.Uri;
+  private readonly icon: { light: vscode.Uri; dark: vscode.Uri };
   private readonly registered: vscode.Disposable;
 
   constructor(
@@ -34,7 +34,8 @@ export class OverviewPanel implements vscode.Disposable, vscode.WebviewPanelSeri
     private readonly server: Server,
   ) {
     this.assets = vscode.Uri.file(context.asAbsolutePath(ASSETS));
-    this.icon = vscode.Uri.file(context.asAbsolutePath("media/view.svg"));
+    const icon = (theme: string) => vscode.Uri.file(context.asAbsolutePath(`media/view-${theme}.svg`));
+    this.icon = { light: icon("light"), dark: icon("dark") };
     this.registered = vscode.window.registerWebviewPanelSerializer(VIEW, this);
   }
 

@@ -88,7 +88,6 @@ session(
       await detail.getByText("launched as").waitFor();
       await window.screenshot("overview");
       await detail.locator("button.place", { hasText: "mlp_train.py:" }).first().click();
-      await window.activeTab("mlp_train.py");
       const line = run.kernels.find((kernel) => kernel.name.startsWith(GEMM)).line;
       await until(async () => (await window.position()).startsWith(`Ln ${line},`), `line ${line} is shown`);
       await window.screenshot("overview-beside");
@@ -177,7 +176,6 @@ session(
       await window.page.waitForTimeout(1_000);
       await window.screenshot("perfetto");
       await ui.locator("a[href*='/s/']").first().click();
-      await window.activeTab("mlp_train.py");
       const line = run.kernels.find((kernel) => kernel.name.startsWith(GEMM)).line;
       await until(async () => (await window.position()).startsWith(`Ln ${line},`), `line ${line} is shown`);
       assert.deepEqual(strange, []);
