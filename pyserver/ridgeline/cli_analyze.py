@@ -105,7 +105,7 @@ def _root(pair: str) -> tuple[str, str]:
     old, equals, new = pair.partition("=")
     if not equals or not old or not new:
         raise CommandError(f"--source-root {pair}: write OLD=NEW, for example /home/me/project=.")
-    return old, new
+    return old, os.path.abspath(new)
 
 
 def _steps(text: str) -> tuple[int, int]:

@@ -290,6 +290,28 @@ def test_up_111_paths_of_another_machine(tmp_path: Path) -> None:
     assert (ref.file, ref.line, ref.text) == (str(tmp_path / "model.py"), 2, "return x.sin()")
 
 
+@pytest.mark.parametrize("root", ["C:\\Users\\x\\proj", "C:/Users/x/proj/", "C:\\Users\\x\\proj\\"])
+def test_up_111_a_root_of_windows_is_written_as_windows_does(tmp_path: Path, root: str) -> None:
+    (tmp_path / "model.py").write_text("def g(x):\n    return x.sin()\n")
+    events = (
+        frame(-10, 200, "run.py(5): main", id=1),
+        frame(0, 50, "C:\\Users\\x\\proj\\model.py(1): g", id=2, parent=1),
+        op(10, 20, "aten::sin"),
+    )
+    one = attributed(tmp_path, *events, source_roots=[(root, str(tmp_path))])
+    (ref,) = one.refs(0)
+    assert (ref.file, ref.line) == (str(tmp_path / "model.py"), 2)
+    assert not any("--source-root" in note for note in one.result.notes)
+    one = attributed(tmp_path, *events, source_roots=[("C:\\elsewhere", str(tmp_path))])
+    assert any("no file that the recording names lies there" in note for note in one.result.notes)
+
+
+def test_a_provenance_log_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "dedicated.log").write_text("hello\n")
+    one = attributed(tmp_path, op(10, 20, "aten::sin"), provenance=tmp_path / "dedicated.log")
+    assert any("holds no log of TORCH_TRACE" in note for note in one.result.notes)
+
+
 def test_up_114_shares_add_to_100(tmp_path: Path) -> None:
     events = []
     for i, (dur, line) in enumerate(((50, 3), (30, 3), (15, 9), (5, None))):

@@ -74,6 +74,10 @@ def attribute(
         user_files = [file.path for file in sidecar.files if file.kind == "user"] if sidecar is not None else []
         place_user_kernels(trace, work, builder, store, user_files)
         place_kernel_files(trace, work, builder, modules.files)
+    moved = [(old, new) for old, new in source_roots if old != new]
+    if moved and not store.mapped:
+        given = ", ".join(f"{old}={new}" for old, new in moved)
+        builder.note(f"--source-root {given}: no file that the recording names lies there")
     if builder.rejected_us > 0:
         builder.note(f"{builder.rejected_us:.0f} us lie on lines that have changed since they were compiled ({STALE})")
     return Attribution(
@@ -106,6 +110,8 @@ def _read_log(provenance: Path | None, builder: Builder) -> ProvenanceLog | None
     except OSError as error:
         builder.note(f"the provenance log could not be read: {error}")
         return None
+    if not (log.graphs or log.regions or log.truncated or log.skipped):
+        builder.note(f"{provenance} holds no log of TORCH_TRACE; nothing was taken from it")
     if log.truncated:
         builder.note("the provenance log ends in the middle; what follows is missing")
     if log.skipped:

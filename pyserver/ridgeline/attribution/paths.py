@@ -65,7 +65,7 @@ def remap(path: str, roots: Sequence[tuple[str, str]]) -> str:
     """``path`` with the longest matching old root replaced by the new one (``--source-root OLD=NEW``)."""
     best: tuple[str, str] | None = None
     for old, new in roots:
-        old = old.rstrip("/")
+        old = old.replace("\\", "/").rstrip("/")  # As paths are by now, those of Windows as well.
         if (path == old or path.startswith(old + "/")) and (best is None or len(old) > len(best[0])):
             best = (old, new.rstrip("/"))
     return path if best is None else best[1] + path[len(best[0]) :]

@@ -64,6 +64,8 @@ class SourceStore:
                 snapshot = run_dir / file.snapshot
                 if file.snapshot and file.kind != "cubin" and _inside(snapshot, run_dir):
                     self._snapshots[file.path] = snapshot
+        self.mapped = 0
+        """How many paths a root was found for."""
         self._lines: dict[str, list[str] | None] = {}
         self._trees: dict[str, ast.Module | None] = {}
         self._functions: dict[str, list[Function]] = {}
@@ -72,6 +74,7 @@ class SourceStore:
         """The name under which ``path`` is shown: mapped by the roots, absolute where a shortened path can be completed."""
         path = path.replace("\\", "/")
         mapped = remap(path, self.roots)
+        self.mapped += mapped != path
         if not mapped.startswith("/") and self.cwd:
             candidate = f"{self.cwd.rstrip('/')}/{mapped}"
             if candidate in self._snapshots or _is_regular(Path(candidate)):
