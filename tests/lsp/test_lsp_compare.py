@@ -157,6 +157,7 @@ async def test_a_pinned_baseline_is_compared_with_until_it_is_unpinned(session: 
 
 
 async def test_the_trace_is_served_with_the_kernel_selected(vscode: Session, project: Project) -> None:
+    """UP-112: one click, on loopback alone; names with spaces and letters beyond ASCII are in ``test_perfetto.py``."""
     pytest.importorskip("numpy")
     folder = project.add_run()
     event = {
