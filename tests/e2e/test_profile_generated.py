@@ -127,3 +127,37 @@ def test_the_harness_of_older_torch_is_understood(generated: Path, tmp_path: Pat
     assert status == 0, err
     assert document is not None
     assert any(k["category"] == "gemm" for k in document["kernels"])
+
+
+BREAKS = """import torch
+
+
+@torch.compile
+def f(x):
+    y = x.sin() * 2; s = y.sum().item()
+    z = (y * s).cos()
+    print(end="")
+    return z.exp() + 1
+
+
+x = torch.randn(64, 64)
+for step in range(200):
+    f(x)
+"""
+
+
+def test_graph_breaks_have_their_lines_and_each_region_its_module(tmp_path: Path) -> None:
+    """UP-71: ``item()`` on line 6 and ``print`` on line 8 make three graphs."""
+    script = tmp_path / "breaks.py"
+    script.write_text(BREAKS)
+    status, document, err = profiled(script, tmp_path, "--steps", "5")
+    assert status == 0, err
+    assert document is not None
+    breaks = [event for event in document["compile_events"] if event["kind"] == "break"]
+    assert [(Path(event["file"]).name, event["line"]) for event in breaks] == [("breaks.py", 6), ("breaks.py", 8)]
+    assert sorted(module["compile_id"] for module in document["modules"]) == ["0/0", "1/0", "2/0"]
+    steps = document["source"]["steps"]
+    (item,) = [op for op in document["ops"] if op["name"] == "aten::item"]
+    assert item["count"] == steps  # one between the first region and the second
+    lines = {finding["line"] for finding in document["findings"] if finding["code"] == "graph-break"}
+    assert lines == {6, 8}
