@@ -288,6 +288,21 @@ def test_with_zeroed_gradients_goes_the_addition_to_them() -> None:
     assert finding.saving_us == pytest.approx(300.0)
 
 
+def test_gradients_zeroed_by_one_call_are_counted_each() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.range("Optimizer.zero_grad#SGD.zero_grad", t + 1, 290)
+        b.op("aten::_foreach_zero_", t + 10, 100, dims=[[[64, 64], [64], [8, 64]]], types=["TensorList"])
+        for i in range(3):
+            b.op("torch::autograd::AccumulateGrad", t + 300 + 100 * i, 55)
+            b.op("aten::add_", t + 302 + 100 * i, 50)
+    (finding,) = _by_code(find(b.context()), "zero-grad")
+    assert finding.evidence["gradients_per_step"] == 3.0
+    assert finding.saving_us == pytest.approx(100.0 + 3 * 50.0)
+
+
 @pytest.mark.parametrize("losses", [1, 2, 3])
 def test_of_every_zeroed_gradient_the_first_addition_is_saved(losses: int) -> None:
     """Two losses add to the same gradients: the second addition is made whatever zero_grad does."""

@@ -32,11 +32,12 @@ def rule(facts: Facts) -> list[Candidate]:
     claims = spans.together(claims, facts.claims_of(_additions(facts, rows)))
     cost = facts.real(claims)
     judged = facts.judged
+    gradients = sum(max(1, len(facts.all_dims_of(r))) for r in rows) / facts.n
     return [
         Candidate(
             code="zero-grad",
             title="Gradients are filled with zeros",
-            fact=f"zero_grad writes zeros to {len(rows) / facts.n:.3g} gradients {facts.per}"
+            fact=f"zero_grad writes zeros to {gradients:.3g} gradients {facts.per}"
             + (
                 f", and the backward pass adds to them: {words.time(facts.per_step(cost))}."
                 if judged
@@ -48,7 +49,7 @@ def rule(facts: Facts) -> list[Candidate]:
             saving_us=cost if judged else None,
             claims=claims if judged else None,
             noted=True,
-            evidence={"gradients_per_step": len(rows) / facts.n, "mend": "zero-grad-set-to-none"},
+            evidence={"gradients_per_step": gradients, "mend": "zero-grad-set-to-none"},
         )
     ]
 
