@@ -9,6 +9,9 @@ import pytest
 from ridgeline.roofline import KernelInput, attention, conv, estimate, foreach, gemm
 from ridgeline.roofline.architecture import HOPPER, blocks_per_sm, waves
 from ridgeline.roofline.autotune import candidate
+from ridgeline.roofline.limits import usage
+from ridgeline.roofline.model import demand_of
+from ridgeline.roofline.peaks import device_spec
 from ridgeline.roofline.source import parse_kernel
 from ridgeline.roofline.symbolic import Access, Atom, Bound, union_elements
 from ridgeline.roofline.triton_model import analyse
@@ -52,6 +55,25 @@ def test_erf_fills_the_issue_slots() -> None:
     assert found.reason is not None
     assert "erf (about 28 instructions)" in found.reason
     assert "changes numerics: measure" in found.reason
+
+
+def test_sums_and_products_take_half_the_slots_where_the_unit_is_half_as_wide() -> None:
+    """64 single-precision lanes on an A100, 128 on an H200 (CUDA C++ Programming Guide, arithmetic throughput)."""
+    a100 = device_spec("NVIDIA A100-SXM4-80GB", "cuda", {"numSms": 108, "computeMajor": 8, "computeMinor": 0})
+    lines = ["tmp1 = tmp0 * tmp0"] + [f"tmp{i + 1} = tmp{i} * tmp0" for i in range(1, 60)] + ["tmp9 = tmp60"]
+    kernel = activation("\n".join(lines), 100.0)
+    demand, _ = demand_of(kernel, a100)
+    assert demand is not None
+    assert demand.issued is not None
+    busy = usage(demand, a100, 100.0, 100.0)
+    assert busy is not None
+    clocks = 100e-6 * 1.41e9 * 108
+    products = demand.issued - demand.alu - demand.special - demand.load_store
+    assert products > 0.8 * demand.issued
+    assert busy.compute["issue"] == pytest.approx(100 * products / 2 / clocks)
+    wide = usage(demand, H200, 100.0, 100.0)
+    assert wide is not None
+    assert wide.compute["issue"] == pytest.approx(100 * demand.issued / 4 / (100e-6 * 1.965e9 * 132))
 
 
 def test_a_copy_is_bound_by_memory_and_the_same_expression_costs_once() -> None:

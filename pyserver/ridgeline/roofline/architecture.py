@@ -20,6 +20,8 @@ class Architecture:
     """Warp instructions a clock of the special-function unit: 16 lanes."""
     alu: float = 2.0
     """Warp instructions a clock of the integer and comparison unit: 64 lanes."""
+    multiply: float = 4.0
+    """Of the unit for single-precision sums and products: 128 lanes; 64 before sm_86 and on sm_80, half of the schedulers' rate."""
     heavy: float = 2.0
     """Of the half of the multiply unit that does wide integer products."""
     load_store: float = 1.0
@@ -43,9 +45,11 @@ class Architecture:
 
 HOPPER = Architecture()
 BY_CAPABILITY: dict[tuple[int, int], Architecture] = {
-    (7, 0): Architecture(double=1.0, tensor=1024, shared_capacity=98304, warps=64, l2_read_bytes=32),
-    (7, 5): Architecture(double=0.0625, tensor=1024, shared_capacity=65536, warps=32, blocks=16, l2_read_bytes=32),
-    (8, 0): Architecture(double=1.0, tensor=2048, shared_capacity=167936),
+    (7, 0): Architecture(multiply=2.0, double=1.0, tensor=1024, shared_capacity=98304, warps=64, l2_read_bytes=32),
+    (7, 5): Architecture(
+        multiply=2.0, double=0.0625, tensor=1024, shared_capacity=65536, warps=32, blocks=16, l2_read_bytes=32
+    ),
+    (8, 0): Architecture(multiply=2.0, double=1.0, tensor=2048, shared_capacity=167936),
     (8, 6): Architecture(double=0.0625, tensor=512, shared_capacity=102400, warps=48, blocks=16),
     (8, 9): Architecture(double=0.0625, tensor=512, shared_capacity=102400, warps=48, blocks=24),
     (9, 0): HOPPER,

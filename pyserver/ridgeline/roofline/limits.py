@@ -124,13 +124,11 @@ def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float
         memory["shared_memory"] = 100 * demand.shared_clocks / 4 / clocks
     compute: dict[BoundResource, float] = {}
     issued = demand.issued or 0.0
-    compute["issue"] = (
-        100
-        * max(
-            issued / arch.issue, demand.alu / arch.alu, demand.heavy / arch.heavy, demand.load_store / arch.load_store
-        )
-        / clocks
-    )
+    units = [issued / arch.issue, demand.alu / arch.alu, demand.heavy / arch.heavy, demand.load_store / arch.load_store]
+    if demand.alu:  # what no other unit takes are sums and products
+        rest = issued - demand.alu - demand.special - demand.load_store - demand.double
+        units.append(max(0.0, rest) / arch.multiply)
+    compute["issue"] = 100 * max(units) / clocks
     compute["special_function"] = 100 * demand.special / arch.special / clocks
     compute["fp64"] = 100 * demand.double / arch.double / clocks
     if demand.tensor_flops:
