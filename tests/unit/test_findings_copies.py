@@ -7,7 +7,7 @@ import pytest
 from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.rules import bias_copy, exposed_communication, pinned_copy
+from ridgeline.findings.rules import bias_copy, exposed_communication, host_round_trip, pinned_copy
 from ridgeline.profile import Finding
 from ridgeline.trace.tables import Call, Work
 
@@ -129,6 +129,29 @@ def test_a_round_trip_in_double_precision() -> None:
     assert finding.evidence["double_precision"] is True
     assert finding.time_us == pytest.approx(50 + 345, abs=8), "the copy, and the gap until the next launch"
     assert not _by_code(find(_round_trip(262_144).context()), "hidden-sync"), "said once"
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "stacks", "severity"),
+    [
+        (host_round_trip.SMALL_BYTES - 8, True, "hint"),
+        (host_round_trip.SMALL_BYTES, True, "information"),
+        (host_round_trip.SMALL_BYTES - 8, False, "information"),
+    ],
+)
+def test_a_small_copy_whose_gap_cannot_be_judged_is_a_hint(nbytes: int, stacks: bool, severity: str) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 600, "serve.py", 9, "tokens = logits.argmax(-1).cpu()")
+        b.kernel("gemm", t, 500.0, launched=t - 10)
+        b.op("aten::to", t + 20, 500)
+        b.op("aten::copy_", t + 22, 490)
+        b.copy("Memcpy DtoH (Device -> Pageable)", t + 500, 5.0, launched=t + 24, blocks_until=t + 506.0, nbytes=nbytes)
+        b.kernel("gemm", t + 700, 299.0, launched=t + 690)
+    (finding,) = _by_code(find(b.context(stacks=stacks)), "host-round-trip")
+    assert finding.severity == severity
 
 
 def test_one_number_is_no_round_trip() -> None:

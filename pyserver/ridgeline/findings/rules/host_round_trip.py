@@ -15,6 +15,9 @@ from ridgeline.profile import SourceRef
 
 PER_STEP = 0.5
 """Copies a step. Less often is a checkpoint or a log."""
+SMALL_BYTES = 4096
+"""A copy of less than a page is what a program must know (the tokens of a decoding step); where its gap cannot be judged it
+is a hint, unless it was made double on the way."""
 SPEEDUP = 10.0
 """Of the host's part once the computation stays on the device."""
 BETWEEN_US = 50_000.0
@@ -76,6 +79,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         saving_us=cost * (1.0 - 1.0 / SPEEDUP) if judged else None,
         claims=spans.together(gap, exposed) if judged else None,
         noted=True,
+        hint=not judged and not double and bool(known) and nbytes / len(known) < SMALL_BYTES,
         evidence={
             "copies_per_step": len(rows) / facts.n,
             "bytes_per_step": nbytes / facts.n if known else None,
