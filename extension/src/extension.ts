@@ -122,7 +122,9 @@ export function activate(context: vscode.ExtensionContext): void {
     cancel: () => profiler.cancel(),
     goToLocations: navigation.goToLocations.bind(navigation),
     openKernel: (node?: TreeItem) => navigation.openKernel(node),
-    openTrace: (target?: TraceTarget) => traces.open(target),
+    // An item of the tree is of the run that the tree shows.
+    openTrace: (target?: TraceTarget | TreeItem) =>
+      traces.open(target && "contextValue" in target ? { run: tree.run?.id, kernel: target.kernel } : target),
     openOverview: (target?: { run?: string }) => overview.open(target),
     showTree: () => vscode.commands.executeCommand("ridgeline.hot.focus"),
     toggleAnnotations,

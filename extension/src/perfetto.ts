@@ -8,7 +8,7 @@ const VIEW = "ridgeline.trace";
 const PERFETTO = "https://ui.perfetto.dev/";
 
 export interface TraceTarget {
-  run?: string;
+  run?: string | undefined;
   kernel?: string | null;
 }
 

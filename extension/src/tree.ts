@@ -37,6 +37,10 @@ export class HotTree implements vscode.TreeDataProvider<Node>, vscode.Disposable
     this.changed.fire(undefined);
   }
 
+  get run(): RunInfo | null {
+    return this.tree.run;
+  }
+
   clear(): void {
     this.show({ run: null, note: null, groups: [] });
   }
@@ -104,7 +108,7 @@ export class HotTree implements vscode.TreeDataProvider<Node>, vscode.Disposable
       const location = this.server.running?.protocol2CodeConverter.asLocation(node.location);
       const options = { selection: location?.range, preserveFocus: false };
       item.command = { title: "Go to Line", command: "vscode.open", arguments: [location?.uri, options] };
-    } else if (node.kernel) {
+    } else if (node.kernel && node.contextValue === "kernel") {
       item.command = { title: "Open Kernel File", command: "ridgeline.openKernel", arguments: [node] };
     }
     return item;

@@ -15,7 +15,7 @@ from pygls.exceptions import JsonRpcException
 
 from lsp_builder import Project, kernel_row
 from lsp_client import Session
-from ridgeline.profile import Slice, SourceRef
+from ridgeline.profile import Finding, Slice, SourceRef
 
 
 def overwrite(profile: Path, data: bytes) -> None:
@@ -116,3 +116,22 @@ async def get(url: str, host: str | None = None) -> str:
             return text
 
     return await asyncio.to_thread(read)
+
+
+async def test_lines_and_findings_of_the_tree_know_the_kernel_to_open_a_trace_at(
+    vscode: Session, project: Project
+) -> None:
+    made = project.document()
+    line = project.line_of("gelu(h)") + 1
+    made.findings = [
+        Finding(
+            code="autotune-candidate", title="a", severity="information", message="m", evidence={"kernel": "k-addmm"}
+        ),
+        Finding(code="hidden-sync", title="b", severity="warning", message="m", file=str(project.model), line=line),
+        Finding(code="idle", title="c", severity="warning", message="m", evidence={"kernel": "gone"}),
+    ]
+    project.add_run(made)
+    tree = await vscode.request("ridgeline/tree", {})
+    items = {group["id"]: group["items"] for group in tree["groups"]}
+    assert {item["label"]: item["kernel"] for item in items["findings"]} == {"a": "k-addmm", "b": "k-gelu", "c": None}
+    assert {item["label"]: item["kernel"] for item in items["lines"]}[f"model.py:{line}"] == "k-gelu"

@@ -168,7 +168,7 @@ export interface Category {
   device: number;
   name: string;
   us: number;
-  share: number;
+  share: Known<number>;
   count: number;
 }
 
@@ -199,6 +199,8 @@ export interface Page {
   devices: Device[];
   phases: Known<Record<string, number>>;
   categories: Category[];
+  /** Those that the person made, by patterns of kernels' names. */
+  own: Category[];
   kernels: Kernel[];
   lines: Line[];
   ops: Op[];

@@ -1,6 +1,6 @@
 // The sections that are tables and words.
 
-import type { Change, Comparison, Device, Finding, Line, Op, Page, Range } from "./data";
+import type { Category, Change, Comparison, Device, Finding, Line, Op, Page, Range } from "./data";
 import { bar, facts, fold, foldLater, h, MOST_DEVICES, named, place, section, unseen } from "./dom";
 import { recall, remember } from "./host";
 import { type Column, simple, Table } from "./table";
@@ -50,7 +50,8 @@ export function breakdown(page: Page): HTMLElement {
       ? foldLater(`${more.length} more devices`, () => more.flatMap((device) => deviceParts(device, page)))
       : null,
     phases(page),
-    categories(page),
+    categories("Categories", page.categories, page),
+    categories("Categories of your own", page.own, page),
   );
 }
 
@@ -104,25 +105,18 @@ function phases(page: Page): HTMLElement | null {
   );
 }
 
-function categories(page: Page): HTMLElement | null {
-  if (!page.categories.length) return null;
-  const rows = page.categories.map((row) => [
-    row.name.replaceAll("_", " "),
+function categories(title: string, found: Category[], page: Page): HTMLElement | null {
+  if (!found.length) return null;
+  const several = page.devices.length > 1;
+  const rows = found.map((row) => [
+    row.name.replaceAll("_", " ") + (several ? `, device ${row.device}` : ""),
     duration(row.us),
     percent(row.share),
     count(row.count),
-    bar(row.share, "useful"),
+    bar(row.share ?? 0, "useful"),
   ]);
-  return h(
-    "div",
-    {},
-    h("h3", {}, "Categories"),
-    simple(
-      "Categories of device work",
-      ["category", `time/${page.per}`, "share", "launches", unseen("share as a bar")],
-      rows,
-    ),
-  );
+  const titles = ["category", `time/${page.per}`, "share", "launches", unseen("share as a bar")];
+  return h("div", {}, h("h3", {}, title), simple(title, titles, rows));
 }
 
 export function lines(page: Page): HTMLElement | null {

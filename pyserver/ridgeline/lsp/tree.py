@@ -120,9 +120,19 @@ def _line_item(server: RidgelineServer, run: ShownRun, line: wording.Json) -> pr
         else "symbol-event",
         "contextValue": "line",
         "location": where,
-        "kernel": None,
+        "kernel": next(iter(line.get("top") or []), None),
         "file": None,
     }
+
+
+def _kernel_of(run: ShownRun, finding: protocol.Json) -> str | None:
+    """What a trace is opened at for a finding: the kernel that it names, else the hottest of its line."""
+    named = (finding.get("evidence") or {}).get("kernel")
+    if any(kernel["id"] == named for kernel in run.hot()["kernels"]):
+        return str(named)
+    place = (finding.get("file"), finding.get("line"))
+    tops = (line.get("top") or [] for line in run.hot()["lines"] if (line["file"], line["line"]) == place)
+    return next((top[0] for top in tops if top), None)
 
 
 def _finding_item(server: RidgelineServer, run: ShownRun, finding: protocol.Json) -> protocol.TreeItem:
@@ -142,7 +152,7 @@ def _finding_item(server: RidgelineServer, run: ShownRun, finding: protocol.Json
         "icon": icon,
         "contextValue": "finding",
         "location": place_of(server, run, file, line) if file and line else None,
-        "kernel": None,
+        "kernel": _kernel_of(run, finding),
         "file": None,
     }
 

@@ -11,7 +11,17 @@ from typing import Any
 
 from ridgeline import __version__, names
 from ridgeline.compare import Change, Comparison, compare
-from ridgeline.profile import Device, Frame, GeneratedRef, Kernel, Line, ProfileDocument, SourceRef
+from ridgeline.profile import (
+    CategoryRow,
+    Device,
+    Frame,
+    GeneratedRef,
+    Kernel,
+    Line,
+    OwnCategory,
+    ProfileDocument,
+    SourceRef,
+)
 from ridgeline.report.breakdown import parts
 from ridgeline.report.redact import Redactor
 from ridgeline.report.whatif import Outcome, outcomes, step_us, twice_as_fast
@@ -64,10 +74,8 @@ class _Maker:
             "head": self._head(),
             "devices": [self._device(device) for device in document.devices],
             "phases": self._phases(),
-            "categories": [
-                {"device": row.device, "name": row.category, "us": row.time_us / self.steps, "share": row.share_pct, "count": row.count / self.steps}
-                for row in document.categories
-            ],
+            "categories": [self._category(row, row.category) for row in document.categories],
+            "own": [self._category(row, self.redact.text(row.name)) for row in document.own_categories],
             "kernels": [self._kernel(kernel, rank) for rank, kernel in enumerate(document.kernels)],
             "lines": [self._line(line) for line in document.lines],
             "ops": [
@@ -110,6 +118,12 @@ class _Maker:
                 {"code": w.code, "message": self.redact.text(w.message), "count": w.count} for w in document.quality.warnings
             ],
             "comparison": None,
+        }  # fmt: skip
+
+    def _category(self, row: CategoryRow | OwnCategory, name: str) -> Json:
+        return {
+            "device": row.device, "name": name, "us": row.time_us / self.steps, "share": row.share_pct,
+            "count": row.count / self.steps,
         }  # fmt: skip
 
     def _per(self, us: float | None) -> float | None:

@@ -25,6 +25,7 @@ from ridgeline.profile import (
     Line,
     Memory,
     Op,
+    OwnCategory,
     Peaks,
     Phase,
     Phases,
@@ -75,6 +76,7 @@ def many(kernels: int, name: str = "") -> ProfileDocument:
         devices=[device], kernels=rows, idle=idle,
         phases=Phases(forward_us=0.3 * busy, backward_us=0.5 * busy, optimizer_us=0.15 * busy, unknown_us=0.05 * busy),
         categories=[CategoryRow(device=0, category="gemm", time_us=busy, share_pct=100.0, count=20 * kernels)],
+        own_categories=[OwnCategory(name=f"my_kernels{name}", device=0, time_us=busy / 3, share_pct=33.3, count=200)],
         lines=[
             Line(
                 file="/p/model.py", line=n, text=f"x = layer_{n}(x){name}", device_us=busy / 400, unsplit_us=busy / 300,
