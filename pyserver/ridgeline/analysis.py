@@ -154,7 +154,15 @@ def analyze(recording: Recording) -> ProfileDocument:
     )
     document.kernels = rows.kernels
     specs = device_specs(trace, recording.sidecar, recording.run_dir)
-    add_roofline(trace, work, attribution, rows, specs, useful_rows_pct=_useful_rows_pct(recording.sidecar))
+    add_roofline(
+        trace,
+        work,
+        attribution,
+        rows,
+        specs,
+        useful_rows_pct=_useful_rows_pct(recording.sidecar),
+        tuned=recording.sidecar.tuned if recording.sidecar is not None else {},
+    )
     document.devices = device_rows(trace, work, rows, window)
     for device in document.devices:
         device.peaks = peaks_of(specs[device.id]) if device.id in specs else device.peaks

@@ -171,6 +171,8 @@ class Sidecar:
     compile_notes: list[CompileNote] = field(default_factory=list)
     loaders: list[LoaderInfo] = field(default_factory=list)
     triton_calls: list[TritonKernel] = field(default_factory=list)
+    tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By kernel file: the chosen configuration, as ``.best_config`` has it (block sizes, num_warps, found_by_coordesc…)."""
     labels: list[list[Any]] = field(default_factory=list)
     """record_function labels as the user wrote them: [start_ns, end_ns, native thread id, label]"""
     lengths: list[list[int]] = field(default_factory=list)

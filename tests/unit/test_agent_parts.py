@@ -9,11 +9,12 @@ import json
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ridgeline.agent import kernels
 from ridgeline.agent.exits import status_of
 from ridgeline.agent.hooks import PostImport
 from ridgeline.agent.instrument import SCOPE, cpp_kernels, instrument, is_wrapper
@@ -236,3 +237,15 @@ def test_progress_is_one_json_object_a_line(tmp_path: Path) -> None:
     folder.progress("saving")
     rows = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
     assert [(row["phase"], row["step"]) for row in rows] == [("starting", None), ("recording", 4), ("saving", 5)]
+
+
+def test_the_configuration_of_a_tuned_kernel_comes_from_its_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tuner(file: str, *configs: Any) -> SimpleNamespace:
+        launchers = [SimpleNamespace(config=config, bin=None) for config in configs]
+        return SimpleNamespace(filename=file, launchers=launchers, compile_results=[])
+
+    chosen = SimpleNamespace(kwargs={"XBLOCK": 8, "odd": object()}, num_warps=4, num_stages=1, found_by_coordesc=True)
+    module = SimpleNamespace(a=tuner("/c/ka.py", chosen), b=tuner("/c/kb.py", chosen, chosen), c=tuner("/c/kc.py"), d=3)
+    cache = SimpleNamespace(PyCodeCache=SimpleNamespace(modules=[module]))
+    monkeypatch.setitem(sys.modules, "torch._inductor.codecache", cache)  # type: ignore[arg-type]
+    assert kernels.tuned() == {"/c/ka.py": {"XBLOCK": 8, "num_warps": 4, "num_stages": 1, "found_by_coordesc": True}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ridgeline.analysis import analyze_paths
 from ridgeline.assemble.categories import bare, classify
 from ridgeline.assemble.exposure import _alone
 from ridgeline.assemble.recorded import cpu_wait_pct
+from ridgeline.assemble.roof import _KernelSources
 from ridgeline.profile import Category, ProfileDocument
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Window
@@ -267,3 +269,14 @@ def test_waiting_for_a_core_is_part_of_the_time_that_threads_wanted_one(
     window = Window(trace="trace.json.gz", reason="stable", ran_ns=ran, waited_ns=waited)
     assert cpu_wait_pct(window) == percent
     assert cpu_wait_pct(None) is None
+
+
+def test_the_chosen_configuration_is_found_by_the_kernels_file_wherever_its_folder_lies() -> None:
+    attribution: Any = SimpleNamespace(
+        site=np.array([-1, 0]), sites=[SimpleNamespace(kernel_file="/snapshots/ckernel.py")]
+    )
+    sources = _KernelSources(attribution, {"/tmp/torchinductor_me/ck/ckernel.py": {"XBLOCK": 8}})
+    assert sources.configuration(1, None) == {"XBLOCK": 8}
+    assert sources.configuration(0, "/elsewhere/ckernel.py") == {"XBLOCK": 8}
+    assert sources.configuration(0, "/elsewhere/other.py") is None
+    assert sources.configuration(0, None) is None

@@ -344,6 +344,7 @@ class Agent:
             "compile_notes": self.compile_notes.rows,
             "loaders": self.loaders.rows(self.result.windows),
             "triton_calls": self.triton_calls.rows(),
+            "tuned": self._tuned(),
             "labels": self.result.labels,
             "lengths": self.loaders.lengths,
             "padded_to": self.loaders.padded_to,
@@ -367,6 +368,13 @@ class Agent:
             self.folder.keep(path, source, "user")
         except OSError as error:
             self.complain("copy of the program", error)
+
+    def _tuned(self) -> dict[str, dict[str, Any]]:
+        try:
+            return kernels.tuned()
+        except Exception as error:  # noqa: BLE001 - private attributes of torch and Triton
+            self.complain("configurations of kernels", error)
+            return {}
 
     def _snapshot_sources(self, graphs: list[dict[str, Any]]) -> None:
         if os.path.isabs(self.main):

@@ -1,6 +1,7 @@
-"""Machine code and tuning results of the Triton kernels that this process loaded: cubins and ``.best_config`` files.
+"""Machine code and tuning results of the Triton kernels that this process loaded: cubins, and the configurations chosen.
 
-Analysis reads registers, spills and instructions from a cubin; the caches they lie in are often temporary.
+The caches that cubins lie in are often temporary. The ``.best_config`` file beside a kernel has a name that only torch can
+derive, and is not there where nothing was tuned; the launcher itself knows what it runs with.
 """
 
 from __future__ import annotations
@@ -45,9 +46,6 @@ def keep(folder: RunFolder) -> int:
         filename = getattr(tuner, "filename", None)
         if isinstance(filename, str):
             folder.snapshot(filename, "generated")
-            best = os.path.splitext(filename)[0] + ".best_config"
-            if os.path.exists(best):
-                folder.snapshot(best, "generated")
         for kernel in _compiled(tuner):
             if len(kept) >= LIMIT:
                 return len(kept)
@@ -56,6 +54,23 @@ def keep(folder: RunFolder) -> int:
                 kept.add(path)
                 folder.keep(path, content, "cubin")
     return len(kept)
+
+
+def tuned() -> dict[str, dict[str, Any]]:
+    """By kernel file: the configuration that is launched, as ``.best_config`` has it, of kernels with one launcher left."""
+    found = {}
+    for tuner in _tuners():
+        filename, launchers = getattr(tuner, "filename", None), getattr(tuner, "launchers", None) or []
+        config = getattr(launchers[0], "config", None) if len(launchers) == 1 else None
+        if isinstance(filename, str) and config is not None:
+            kwargs: Any = getattr(config, "kwargs", None)
+            found[filename] = {
+                **{name: value for name, value in dict(kwargs or {}).items() if isinstance(value, (int, str))},
+                "num_warps": getattr(config, "num_warps", None),
+                "num_stages": getattr(config, "num_stages", None),
+                "found_by_coordesc": bool(getattr(config, "found_by_coordesc", False)),
+            }
+    return found
 
 
 def _machine_code(kernel: Any) -> tuple[str | None, bytes | None]:

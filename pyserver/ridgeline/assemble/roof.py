@@ -11,6 +11,7 @@ from typing import Any
 
 from ridgeline.assemble.kernels import KernelRows, op_chain, triton_args
 from ridgeline.attribution.model import Attribution
+from ridgeline.inductor.files import stem_of
 from ridgeline.inductor.module import is_wrapper, parse_wrapper
 from ridgeline.inductor.names import split_site
 from ridgeline.profile import Autotune, Kernel, Peaks
@@ -85,10 +86,12 @@ def add_roofline(
     specs: Mapping[int, DeviceSpec],
     *,
     useful_rows_pct: float | None = None,
+    tuned: Mapping[str, dict[str, Any]] | None = None,
 ) -> None:
     """Fill bytes, FLOPs, rates, bound and hints of autotuning into the kernel rows, in place. ``useful_rows_pct``: the
-    share of the batches' positions that are no padding, where lengths were recorded."""
-    sources = _KernelSources(attribution)
+    share of the batches' positions that are no padding, where lengths were recorded; ``tuned``: the configurations chosen
+    (``Sidecar.tuned``)."""
+    sources = _KernelSources(attribution, tuned or {})
     for kernel, row in zip(rows.kernels, rows.first_work):
         spec = specs.get(kernel.device)
         if spec is None:
@@ -127,6 +130,7 @@ def _input(
         num_stages=launch.num_stages,
         kernel_kwargs=launch.config,
         kernel_source=sources.of(row, kernel.symbol, triton.get("kernel_file")),
+        best_config=sources.configuration(row, triton.get("kernel_file")),
         op_name=chain[0] if chain else None,
         op_chain=tuple(chain),
         input_dims=trace.op_args.input_dims[args] if args >= 0 else None,
@@ -163,20 +167,30 @@ def _number(value: Any) -> float | None:
 class _KernelSources:
     """The text of a kernel: its own file, or its definition in the wrapper module."""
 
-    def __init__(self, attribution: Attribution) -> None:
+    def __init__(self, attribution: Attribution, tuned: Mapping[str, dict[str, Any]]) -> None:
         self._attribution = attribution
+        self._tuned = {stem_of(path): config for path, config in tuned.items()}
         self._definitions: dict[str, dict[str, str]] = {}
 
     def of(self, row: int, symbol: str, kernel_file: Any) -> str | None:
         index = int(self._attribution.site[row])
         site = self._attribution.sites[index] if index >= 0 else None
-        file = (site.kernel_file if site else None) or (kernel_file if isinstance(kernel_file, str) else None)
+        file = self._file(row, kernel_file)
         if file:
             text = self._attribution.generated_text(file)
             if text is not None:
                 return text
         text = self._in_module(site.module, symbol) if site and site.module else None
         return text or self._users(row, symbol)
+
+    def _file(self, row: int, kernel_file: Any) -> str | None:
+        index = int(self._attribution.site[row])
+        site = self._attribution.sites[index] if index >= 0 else None
+        return (site.kernel_file if site else None) or (kernel_file if isinstance(kernel_file, str) else None)
+
+    def configuration(self, row: int, kernel_file: Any) -> dict[str, Any] | None:
+        file = self._file(row, kernel_file)
+        return self._tuned.get(stem_of(file)) if file else None
 
     def _users(self, row: int, symbol: str) -> str | None:
         """A user's own Triton kernel, launched directly: the file of the statement, or of its callers, defines it."""

@@ -94,8 +94,8 @@ COST: dict[str, float] = {
     "barriers": 8.0,  # and of each
 }
 OVERHEAD = 1.04
-"""Moves, predicates and jumps beside what the source asks for: the median over some 500 kernels of nine programs and more
-(``tests/golden/roofline_costs.py``)."""
+"""Moves, predicates and jumps beside what the source asks for: the median over some 500 kernels, about 200 of them of
+programs that are not kept in the repository (``tests/golden/roofline_costs.py`` compares those of any capture)."""
 MATRIX_ROW = 8
 """Elements of 16 bits that Hopper's matrix stores turn at once."""
 UNROLLED = 8
