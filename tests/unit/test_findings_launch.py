@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from builders import TraceBuilder
@@ -9,7 +13,7 @@ from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.loops import RUN
 from ridgeline.findings.queue import LAUNCH_US
-from ridgeline.findings.rules import host_work, small_kernels
+from ridgeline.findings.rules import host_work, launch_bound, small_kernels
 from ridgeline.findings.rules.launch_bound import MIN_GAPS, SHARE_PCT
 from ridgeline.findings.rules.profiler_idle import SLOWDOWN
 from ridgeline.profile import Finding
@@ -247,6 +251,19 @@ def test_what_a_dataset_makes_is_the_loaders_matter(loading: bool, expected: int
     assert len(_by_code(find(b.context()), "small-kernels")) == expected
 
 
+@pytest.mark.parametrize(("others", "expected"), [(0, 0), (5, 0), (20, 1)])
+def test_without_steps_a_program_of_one_statement_repeats_by_its_own_loop(others: int, expected: int) -> None:
+    """Five other operations in ninety are the program's beginning; twenty are another part of the same loop."""
+    b = TraceBuilder()
+    b.line(0.0, 10_000.0, "serve.py", 14, "y = run(x)")
+    for i in range(80):
+        b.op("aten::copy_", 100.0 * i, 8.0, dims=[[64]], types=["float"])
+    b.line(10_000.0, 20_000.0, "serve.py", 15, "z = z.clone()")
+    for i in range(others):
+        b.op("aten::clone", 10_000 + 100.0 * i, 50.0, dims=[[512]], types=["float"])
+    assert len(_by_code(find(b.context()), "small-kernels")) == expected
+
+
 def _loop(count: int, time: float = 2.0, *, compiled: bool = False) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):
@@ -299,3 +316,20 @@ def test_with_the_line_timeline_gaps_need_a_plain_step() -> None:
     (finding,) = _by_code(beside, "launch-bound")
     assert finding.evidence["scaled_to_plain_step"] is True
     assert finding.time_us == pytest.approx(29 / 30 * 6000.0 * 5500.0 / 6000.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "unsaid"),
+    [("cuda", "CUDA graphs", "HIP"), ("rocm", "HIP graphs", "CUDA"), ("xpu", "torch.compile", "graphs")],
+)
+def test_the_advice_is_for_the_device_that_is_there(kind: str, said: str, unsaid: str) -> None:
+    facts: Any = SimpleNamespace(
+        trace=SimpleNamespace(
+            devices=[SimpleNamespace(kind="cpu"), SimpleNamespace(kind=kind)],
+            calls=SimpleNamespace(start=np.zeros(0)),
+        ),
+        names=[], blocks=[], launch_calls=[], steps=[], graph_launches=0, n=1, per="a step",
+    )  # fmt: skip
+    advice = launch_bound._advice(facts) + launch_bound._sampler(facts)
+    assert said in advice
+    assert unsaid not in advice

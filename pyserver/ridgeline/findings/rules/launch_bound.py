@@ -46,7 +46,7 @@ def rule(facts: Facts) -> list[Candidate]:
             code="launch-bound",
             title="The host launches too slowly for the device",
             fact=f"The device idles {words.time(facts.per_step(lost))} {facts.per} ({words.percent(share)}) because the next of "
-            f"{launches / facts.n:.0f} launches had not been made. A sampled utilisation (nvidia-smi) would still read near 100 %.",
+            f"{launches / facts.n:.0f} launches had not been made. A sampled utilisation{_sampler(facts)} would still read near 100 %.",
             advice=_advice(facts),
             at=lines[0][0] if lines else None,
             cost_us=lost,
@@ -138,12 +138,25 @@ def _launches_of_steps(facts: Facts) -> list[int]:
     return [int(((starts >= lo) & (starts < hi)).sum()) for lo, hi in facts.steps]
 
 
+def _kind(facts: Facts) -> str:
+    """cuda | rocm | xpu | mtia | other: of the first device that did anything."""
+    return next((device.kind for device in facts.trace.devices if device.kind != "cpu"), "other")
+
+
+def _sampler(facts: Facts) -> str:
+    tool = {"cuda": "nvidia-smi", "rocm": "rocm-smi"}.get(_kind(facts))
+    return f" ({tool})" if tool else ""
+
+
 def _advice(facts: Facts) -> str:
+    graphs = {"cuda": "CUDA graphs", "rocm": "HIP graphs"}.get(_kind(facts))
+    if graphs is None:
+        return "Give each launch more work: a larger batch, fewer small operations; torch.compile fuses them."
     compiled = any(n.startswith("Torch-Compiled Region") for n in facts.names)
     how = 'torch.compile(..., mode="reduce-overhead")' if not compiled else 'mode="reduce-overhead" in torch.compile'
     syncs = f", no synchronisation inside ({len(facts.blocks) / facts.n:.3g} {facts.per} now)" if facts.blocks else ""
     varies = len(set(_launches_of_steps(facts))) > 1
     shapes = ", static shapes (the number of launches varies between steps now)" if varies else ", static shapes"
     if facts.graph_launches:
-        return f"Part of it runs as CUDA graphs already; bring the rest in, or make each step larger (batch size). They need stable addresses{shapes}{syncs}."
-    return f"CUDA graphs ({how}) replay all launches as one; they need stable addresses{shapes}{syncs}, and memory of their own. Or give each launch more work (batch size, fewer small operations)."
+        return f"Part of it runs as {graphs} already; bring the rest in, or make each step larger (batch size). They need stable addresses{shapes}{syncs}."
+    return f"{graphs} ({how}) replay all launches as one; they need stable addresses{shapes}{syncs}, and memory of their own. Or give each launch more work (batch size, fewer small operations)."

@@ -24,6 +24,8 @@ SPEEDUP = 10.0
 """Of the statement once it is one operation on whole tensors: fifty launches become a few."""
 
 
+ALONE = 0.9
+"""Part of all operations above which a statement is all there is to a recording without steps."""
 JOIN_US = 50.0
 JOIN_ALONE_US = 1000.0
 """Longest stretch between two ops of a statement that counts as its own, with other statements' ops between and without."""
@@ -53,7 +55,10 @@ def rule(facts: Facts) -> list[Candidate]:
         places[at.file, at.line] = at
     loops = Loops(facts)
     found: list[_Loop] = []
+    all_rows = sum(map(len, everything.values()))
     for key, kinds in groups.items():
+        if not facts.steps and len(everything[key]) > ALONE * all_rows:
+            continue  # what repeats is the program's own loop around its one statement
         repeated: list[int] = []
         stretches: list[Stretch] = []
         for rows in kinds.values():
