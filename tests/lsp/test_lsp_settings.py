@@ -113,6 +113,24 @@ def test_without_a_folder_a_program_runs_where_it_is(tmp_path: Path) -> None:
     assert "open a folder" in str(error.value)
 
 
+def test_a_generated_module_is_asked_for_with_its_inputs_and_a_program_without(tmp_path: Path) -> None:
+    """One without a harness of its own would have nothing to be called with."""
+    wanted = {"python": sys.executable, "analysisPython": sys.executable}
+    module, script = tmp_path / "c.py", tmp_path / "train.py"
+    module.write_text(
+        "# AOT ID: ['0_inference']\nfrom torch._inductor.async_compile import AsyncCompile\nasync_compile = AsyncCompile()\n"
+        "def call(args):\n    arg0_1, = args\n    args.clear()\n    assert_size_stride(arg0_1, (8, 4), (4, 1))\n"
+        "    buf0 = torch.ops.aten.sort.stable(arg0_1)\n    return (buf0, )\n",
+        encoding="utf-8",
+    )
+    script.write_text("import torch\n", encoding="utf-8")
+    spec = run_spec(wanted, module, [tmp_path], Settings())
+    assert spec.module_inputs is not None
+    assert spec.module_inputs["inputs"][0]["size"] == [8, 4]
+    assert run_spec(wanted, script, [tmp_path], Settings()).module_inputs is None
+    assert run_spec({**wanted, "args": ["--x"]}, module, [tmp_path], Settings()).module_inputs is None
+
+
 def test_the_innermost_folder_holds_a_file() -> None:
     folders = [Path("/w"), Path("/w/sub"), Path("/other")]
     assert folder_of(Path("/w/sub/a.py"), folders) == Path("/w/sub")

@@ -88,9 +88,17 @@ def run_spec(params: Json, file: Path | None, folders: list[Path], settings: Set
             keep_on_cancel=False,
             user_roots=[str(folder) for folder in folders],
             analysis=analysis_command(params, settings, where),
+            module_inputs=_module_inputs(file) if file is not None and not module and not arguments else None,
         )
     except SettingError as error:
         raise RequestError("bad-setting", str(error)) from error
+
+
+def _module_inputs(file: Path) -> Json | None:
+    """What a generated module is called with, from its text, for one without a harness of its own; None for a program."""
+    from ridgeline.bench.module_inputs import of_file  # not needed before the first run
+
+    return of_file(file, {})
 
 
 def _choice(params: Json, name: str, default: Any) -> Any:

@@ -82,7 +82,7 @@ class RunSpec:
                 raise SpecError(f"not a module name: {self.target}; -m takes package.module, as python -m does")
         elif path.is_dir():
             if not (path / "__main__.py").is_file():  # Which Python would run.
-                raise SpecError(f"{self.target} is a folder; give a script in it, or a package with -m")
+                raise SpecError(f"{self.target or path} is a folder; give a script in it, or a package with -m")
         elif not path.exists():
             raise SpecError(f"no such file: {path}; check the path, or use -m for a module")
         elif not path.is_file():
