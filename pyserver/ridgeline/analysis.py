@@ -26,7 +26,7 @@ from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.memory import memory_table
 from ridgeline.assemble.operators import operator_table, user_ranges
 from ridgeline.assemble.ranks import missing_ranks, ranks_of, straggler
-from ridgeline.assemble.recorded import source_of, totals_of
+from ridgeline.assemble.recorded import charge_profiler, source_of, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
@@ -189,9 +189,9 @@ def analyze(recording: Recording) -> ProfileDocument:
     document.compile_events = _compile_events(recording.sidecar)
     document.totals = totals_of(trace, work, window, recording.sidecar)
     if document.devices and not work.on_cpu:
-        document.idle, _ = idle_by_cause(
-            trace, document.devices[0].id, (window.start, window.end), sidecar=recording.sidecar
-        )
+        first = document.devices[0]
+        idle, _ = idle_by_cause(trace, first.id, (window.start, window.end), sidecar=recording.sidecar)
+        document.idle = charge_profiler(idle, document.totals, window.steps, first.busy_us or 0.0)
     _explain_quality(document, attribution, recording)
     context = Context(
         trace=trace,

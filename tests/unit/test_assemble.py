@@ -14,9 +14,9 @@ import pytest
 from ridgeline.analysis import analyze_paths
 from ridgeline.assemble.categories import bare, classify
 from ridgeline.assemble.exposure import _alone
-from ridgeline.assemble.recorded import cpu_wait_pct
+from ridgeline.assemble.recorded import charge_profiler, cpu_wait_pct
 from ridgeline.assemble.roof import _KernelSources
-from ridgeline.profile import Category, ProfileDocument
+from ridgeline.profile import Category, Idle, ProfileDocument, Totals
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Window
 from ridgeline.trace.tables import Work
@@ -280,3 +280,22 @@ def test_the_chosen_configuration_is_found_by_the_kernels_file_wherever_its_fold
     assert sources.configuration(0, "/elsewhere/ckernel.py") == {"XBLOCK": 8}
     assert sources.configuration(0, "/elsewhere/other.py") is None
     assert sources.configuration(0, None) is None
+
+
+@pytest.mark.parametrize(
+    ("plain", "profiled", "busy", "launch", "other", "profiler"),
+    [
+        (100.0, 100.0, 0.0, 300.0, 100.0, 20.0),  # not slowed: nothing moves
+        (100.0, 122.0, 0.0, 150.0, 50.0, 220.0),  # 22 us a step, 220 in all, 20 of them seen
+        (100.0, 900.0, 0.0, 0.0, 0.0, 420.0),  # no more than there is
+        (10.0, 122.0, 1000.0, 150.0, 50.0, 220.0),  # a plain step lasts as long as the device works in it
+        (None, 122.0, 0.0, 300.0, 100.0, 20.0),
+    ],
+)
+def test_what_a_recorded_step_takes_longer_is_the_profilers(
+    plain: float | None, profiled: float, busy: float, launch: float, other: float, profiler: float
+) -> None:
+    idle = Idle(launch=300.0, other=100.0, profiler=20.0, loader=50.0)
+    found = charge_profiler(idle, Totals(plain_step_us=plain, profiled_step_us=profiled), 10, busy)
+    assert (found.launch, found.other, found.profiler, found.loader) == pytest.approx((launch, other, profiler, 50.0))
+    assert charge_profiler(idle, Totals(plain_step_us=plain, profiled_step_us=profiled), None, busy) == idle

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from ridgeline.assemble.devices import WindowOf, median_us, overhead_pct
-from ridgeline.profile import RecordedWith, Source, Totals
+from ridgeline.profile import Idle, RecordedWith, Source, Totals
 from ridgeline.sidecar import Sidecar
 from ridgeline.sidecar import Window as RecordedWindow
 from ridgeline.trace.tables import Call, Trace
@@ -39,6 +40,25 @@ def source_of(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None, windo
         cpu_wait_pct=cpu_wait_pct(own),
         revision=_revision(Path(sidecar.main)) if sidecar and sidecar.main and run_dir else None,
     )
+
+
+def charge_profiler(idle: Idle, totals: Totals, steps: int | None, busy_us: float) -> Idle:
+    """Idle time less what the profiler made of it, where plain steps beside the recorded ones tell how much that is.
+
+    What a recorded step takes longer than a plain one is the profiler's, beyond the stretches in which it is seen at work:
+    it slows every call of the host, so the host launches late. Moved to ``profiler`` from ``launch`` and ``other``, by
+    their sizes. A plain step is no shorter than the device's work in it: the host may run ahead of that.
+    """
+    if not steps or totals.plain_step_us is None or totals.profiled_step_us is None:
+        return idle
+    plain = max(totals.plain_step_us, busy_us / steps)
+    made = (totals.profiled_step_us - plain) * steps - idle.profiler
+    host = idle.launch + idle.other
+    moved = min(made, host)
+    if moved <= 0:
+        return idle
+    kept = 1 - moved / host
+    return replace(idle, launch=idle.launch * kept, other=idle.other * kept, profiler=idle.profiler + moved)
 
 
 def cpu_wait_pct(window: RecordedWindow | None) -> float | None:

@@ -15,7 +15,7 @@ CAUSES = {
     "loader": "waiting for data loading",
     "copy": "waiting around copies",
     "compile": "waiting for compilation",
-    "profiler": "the profiler itself",
+    "profiler": "the profiler: at work, and what it slows on the host",
     "tail": "after the last kernel of the window",
     "other": "other host work",
 }
