@@ -60,7 +60,7 @@ async def test_a_cancelled_build_is_no_failure_and_leaves_no_process(wheels: Pat
     with pytest.raises(RequestError) as ended:
         await building
     assert ended.value.code == "cancelled"
-    await asyncio.wait_for(builder.over(), 1)
+    await asyncio.wait_for(builder.over(), 30)
     assert builder._process.returncode is not None
     assert not list(environment.root().glob(f"*/{READY}"))
 

@@ -203,7 +203,7 @@ def test_ctrl_c_ends_the_tree_and_shows_what_there_is(mark: str, tmp_path: Path)
     source = f"{TREE}\nimport fake_agent\nfake_agent.capture()\nprint('UP', flush=True)\ntime.sleep(600)\n"
     terminal = Terminal(script(tmp_path, source))
     terminal.read_until(b"UP")
-    assert wait_for(lambda: len(marked(mark)) >= 5, 5)
+    assert wait_for(lambda: len(marked(mark)) >= 5, 30)
     terminal.type(b"\x03")
     assert terminal.end() == 130, terminal.text.decode()
     assert b"a device" in terminal.text or b"3 steps" in terminal.text, terminal.text.decode()
@@ -294,7 +294,7 @@ def test_death_of_the_command_ends_the_tree(mark: str, tmp_path: Path) -> None:
     process.kill()
     process.wait()
     process.stdout.close()
-    assert wait_for(lambda: not marked(mark), 3)
+    assert wait_for(lambda: not marked(mark), 30)
 
 
 def test_death_of_the_supervisor_is_noticed_and_swept(mark: str, tmp_path: Path) -> None:

@@ -207,4 +207,4 @@ def test_the_supervisor_is_outside_the_programs_group_and_session_leaders_reach(
     running, last = runs.finish(CAPTURE + "import os; os.killpg(0, 9)\n")
     assert last["exit_status"] == 128 + 9
     assert last["profile"] is True
-    assert wait_for(lambda: not running.left(), 3)
+    assert wait_for(lambda: not running.left(), 30)
