@@ -8,33 +8,18 @@ Schema stand in :mod:`ridgeline.profile_io`; pandas tables for notebooks in :mod
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
+
+from ridgeline.vocabulary import CATEGORIES as CATEGORIES
+from ridgeline.vocabulary import Bound as Bound
+from ridgeline.vocabulary import BoundCause as BoundCause
+from ridgeline.vocabulary import BoundResource as BoundResource
+from ridgeline.vocabulary import Category as Category
+from ridgeline.vocabulary import DeviceKind as DeviceKind
+from ridgeline.vocabulary import Granularity as Granularity
+from ridgeline.vocabulary import Severity as Severity
 
 SCHEMA = 1
-
-DeviceKind = Literal["cuda", "rocm", "xpu", "npu", "mtia", "cpu"]
-Category = Literal[
-    "pointwise",
-    "reduction",
-    "persistent_reduction",
-    "template",
-    "foreach",
-    "user_triton",
-    "cpp",
-    "gemm",
-    "convolution",
-    "attention",
-    "communication",
-    "memcpy",
-    "memset",
-    "other",
-]
-CATEGORIES: tuple[Category, ...] = get_args(Category)
-Bound = Literal["memory", "compute", "latency", "unknown"]
-BoundResource = Literal["dram", "l2", "shared_memory", "issue", "special_function", "tensor", "fp64"]
-BoundCause = Literal["too_small", "tail", "low_occupancy", "dependency"]
-Severity = Literal["warning", "information", "hint"]
-Granularity = Literal["statement", "function"]
 
 
 @dataclass(slots=True, kw_only=True)

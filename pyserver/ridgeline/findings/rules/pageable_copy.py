@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from ridgeline.findings import spans, words
-from ridgeline.findings.blocking import direction_of
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.copies import to_device
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import SourceRef
 
@@ -20,17 +18,7 @@ PCIe 3 in the traces this was set by). With non_blocking=True it also leaves the
 def rule(facts: Facts) -> list[Candidate]:
     if facts.on_cpu:
         return []
-    groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
-    places: dict[tuple[str, int] | None, SourceRef | None] = {}
-    for row in map(int, facts.copies()):
-        name = facts.event_name(row)
-        if direction_of(name) != "HtoD" or "pageable" not in name.lower():
-            continue
-        at = facts.line_of_event(row)
-        key = (at.file, at.line) if at else None
-        groups[key].append(row)
-        places[key] = at
-    return [_candidate(facts, places[key], rows) for key, rows in groups.items()]
+    return [_candidate(facts, at, rows) for at, rows in to_device(facts, "pageable")]
 
 
 def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate:

@@ -3,13 +3,12 @@ copies run while the device does nothing else, though they could run beside the 
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from ridgeline.findings import spans, words
-from ridgeline.findings.blocking import Block, direction_of
+from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.copies import to_device
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import SourceRef
 
@@ -23,24 +22,14 @@ second stream makes a loop harder to read."""
 def rule(facts: Facts) -> list[Candidate]:
     if facts.on_cpu:
         return []
-    groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
-    places: dict[tuple[str, int] | None, SourceRef | None] = {}
-    for row in map(int, facts.copies()):
-        name = facts.event_name(row)
-        if direction_of(name) != "HtoD" or "pinned" not in name.lower():
-            continue
-        at = facts.line_of_event(row)
-        key = (at.file, at.line) if at else None
-        groups[key].append(row)
-        places[key] = at
     found = []
-    for key, rows in groups.items():
+    for at, rows in to_device(facts, "pinned"):
         waits = _waits(facts, rows)
         if waits and facts.judged:
-            found.append(_blocking(facts, places[key], rows, waits))
+            found.append(_blocking(facts, at, rows, waits))
         exposed = facts.exposed(np.array(rows, dtype=np.int32))
         if spans.measure(exposed) >= EXPOSED_PCT / 100.0 * facts.base_us:
-            found.append(_exposed(facts, places[key], rows, exposed))
+            found.append(_exposed(facts, at, rows, exposed))
     return found
 
 
