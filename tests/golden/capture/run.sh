@@ -28,7 +28,8 @@ for name in "$@"; do
   if ! timeout 120 "$python" "$here/driver.py" trace "$name" "$dir" > "$dir/trace.log" 2>&1; then
     log "$name: trace failed"; tail -5 "$dir/warm.log" "$dir/trace.log" >> "$out/log.txt"; continue
   fi
-  timeout "${NCU_SECONDS:-150}" ncu --clock-control none --profile-from-start off --csv --page raw --print-units base \
+  # An interrupt, not a kill: ncu then still writes the launches that it has.
+  timeout -s INT -k 30 "${NCU_SECONDS:-150}" ncu --clock-control none --profile-from-start off --csv --page raw --print-units base \
     --metrics "$metrics" --log-file "$dir/ncu_raw.csv" "$python" "$here/driver.py" counters "$name" > "$dir/ncu.log" 2>&1
   log "$name: ncu exit $? rows $(grep -c '^"[0-9]' "$dir/ncu_raw.csv")"
   "$python" "$here/driver.py" convert "$name" "$dir" >> "$out/log.txt" 2>&1
