@@ -104,8 +104,15 @@ def searched(before_us: float, after_us: float) -> dict[str, object]:
     import bench_modules as modules
 
     read = plan.read(modules.user_module(), "/x/c.py")
-    samples = {"before": [[before_us * 1e-6] * 4] * 2, "after": [[after_us * 1e-6] * 4] * 2}
-    found = {**samples, "tick_s": 5e-7, "before_config": "A", "after_config": "B", "compile_s": 2.0}
+    copies = {
+        which: {"rounds": [[us * 1e-6] * 4] * 2, "config": config, "compile_s": seconds}
+        for which, us, config, seconds in (
+            ("plain", before_us, "A", 1.0),
+            ("narrow", after_us, "B", 3.0),
+            ("wider", after_us, "C", 9.0),
+        )
+    }
+    found = {"tick_s": 5e-7, "copies": copies}
     result = {"kernels": {"scale_kernel_0": {"problem": None, "search": found}}}
     (kernel,) = document.build(read, result, verify=True, exposed_share=0.5)["kernels"]
     return dict(kernel["autotune"])

@@ -56,11 +56,12 @@ def test_rounds_alternate_and_the_arguments_are_left_alone(
         _synchronize=lambda: None,
     )
     given = [torch.zeros(4)]
-    search = {"plain": KERNEL.replace("{CONFIG}", "A"), "wider": KERNEL.replace("{CONFIG}", "B"), "symbol": "k"}
-    compared = inside.compare(measuring, "k", search, given, {})
-    assert order == ["A", "B", "A", "B", "A", "B"]  # each once to compile, then A-B-A-B
-    assert (compared["before_config"], compared["after_config"]) == ("A", "B")
-    assert [len(compared[which]) for which in ("before", "after")] == [2, 2]
+    search = {which: KERNEL.replace("{CONFIG}", which) for which in ("plain", "narrow", "wider")}
+    compared = inside.compare(measuring, "k", {**search, "symbol": "k"}, given, {})
+    assert order == ["plain", "narrow", "wider"] * 3  # each once to compile, then two rounds
+    assert {which: copy["config"] for which, copy in compared["copies"].items()} == {which: which for which in search}
+    assert [len(copy["rounds"]) for copy in compared["copies"].values()] == [2, 2, 2]
+    assert all(copy["compile_s"] > 0 for copy in compared["copies"].values())
     assert torch.equal(given[0], torch.zeros(4))
 
 

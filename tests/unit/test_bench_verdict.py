@@ -74,6 +74,33 @@ def test_a_foreach_kernel_with_one_configuration_is_a_candidate() -> None:
     assert judged.sentence == "3.92x faster with the wider search"
 
 
+def copy(us: float, config: str = "", compile_s: float = 1.0) -> verdict.Copy:
+    return verdict.Copy(rounds=flat(us), config=config, compile_s=compile_s)
+
+
+def test_the_remedy_is_the_narrow_one_where_its_gain_was_measured() -> None:
+    """And the gain, configuration and price are those of what is recommended."""
+    best, searches = verdict.recommend(copy(160), copy(100, "N", 3.0), copy(99, "W", 9.0))
+    assert (best.state, best.config, best.compile_s, best.remedy) == ("verified", "N", 2.0, verdict.NARROW)
+    assert best.sentence == "1.60x faster with coordinate descent"
+    assert [one["search"] for one in searches] == ["narrow", "wider"]
+    assert searches[1]["speedup"] == pytest.approx(160 / 99)
+    assert (searches[1]["config"], searches[1]["compile_s"]) == ("W", 8.0)
+
+
+def test_the_wider_one_is_named_only_where_it_finds_more() -> None:
+    best, _ = verdict.recommend(copy(160), copy(155, "N"), copy(100, "W", 4.0))
+    assert (best.config, best.compile_s, best.remedy) == ("W", 3.0, verdict.WIDER)
+    assert "max_autotune_pointwise" in verdict.WIDER
+    best, _ = verdict.recommend(copy(160), copy(130, "N"), copy(100, "W"))
+    assert best.config == "W"  # 1.3x more than the narrow one: the longer search is worth it
+    best, _ = verdict.recommend(copy(160), copy(120, "N"), copy(200, "W"))
+    assert best.config == "N"
+    best, searches = verdict.recommend(copy(100), copy(101), copy(125))
+    assert (best.state, best.remedy, best.sentence) == ("no_gain", None, "coordinate descent is 1.01x slower here: leave it off")
+    assert [one["state"] for one in searches] == ["no_gain", "no_gain"]
+
+
 def test_times_of_zero_are_not_compared() -> None:
     with pytest.raises(ValueError, match="nothing to compare"):
         verdict.judge([[0.0, 0.0]], [[0.0]])
@@ -134,6 +161,9 @@ def test_the_switch_is_made_in_the_metadata_alone() -> None:
                   "'autotune_remote_cache': False", "'force_disable_caches': True"):  # fmt: skip
         assert entry in row
     assert wide.splitlines()[3] == "rest 'max_autotune': False"
+    narrow = search.copies(META, "k")["narrow"]
+    assert "'max_autotune': False" in narrow.splitlines()[1]
+    assert "'coordinate_descent_tuning': True" in narrow.splitlines()[1]
     plain = search.plain(META)
     assert "'max_autotune': False" in plain.splitlines()[1]
     assert "coordinate_descent" not in plain
@@ -157,4 +187,11 @@ def test_the_kernels_of_the_corpus_can_be_switched_and_still_parse(corpus: Path)
             ast.parse(search.wider(text))
             assert search.wider(text).count("'coordinate_descent_tuning': True") == 1
             assert "'max_autotune': False" not in search.wider(text)
+            symbol = next(n.name for n in ast.parse(text).body if isinstance(n, ast.FunctionDef))
+            bodies = {
+                name: copied[copied.index(f"def {symbol}(") :] for name, copied in search.copies(text, symbol).items()
+            }
+            for body in bodies.values():
+                ast.parse(body)
+            assert len(set(bodies.values())) == 3  # to Triton's cache three kernels: each search pays for itself
     assert count == 23

@@ -98,17 +98,14 @@ def _against(kernel: Kernel, against: Against | None) -> dict[str, Any] | None:
 
 
 def _search(kernel: Kernel, file_kind: str) -> dict[str, str] | None:
-    """The two copies to compare; None for a kernel that has no configurations of Inductor's to search."""
+    """The copies to compare; None for a kernel that has no configurations of Inductor's to search."""
     if kernel.language != "triton" or kernel.launch is not None:
         return None
     source = kernel.source if file_kind == "kernel" else inner(kernel.source)
     found = parse_kernel_file(source, "")
     try:
-        return {
-            "plain": search.plain(source),
-            "wider": search.wider(source),
-            "symbol": found.symbol if found else kernel.name,
-        }
+        symbol = found.symbol if found else kernel.name
+        return {**search.copies(source, symbol), "symbol": symbol}
     except search.NoMetadata:
         return None
 
@@ -282,16 +279,23 @@ def _autotune(kernel: Kernel, row: Mapping[str, Any], exposed_share: float | Non
         else:
             reason = "a C++ kernel has no configurations to search"
         return {"state": "not_applicable", "sentence": reason}
-    micro = [[[value * 1e6 for value in samples] for samples in searched[which]] for which in ("before", "after")]
-    fastest = min((value for rounds in micro for samples in rounds for value in samples), default=0.0)
+    copies = {
+        which: verdict.Copy(
+            rounds=[[value * 1e6 for value in samples] for samples in taken["rounds"]],
+            config=taken["config"],
+            compile_s=taken["compile_s"],
+        )
+        for which, taken in searched["copies"].items()
+    }
+    fastest = min((value for copy in copies.values() for samples in copy.rounds for value in samples), default=0.0)
     if fastest <= 0:
         return {"state": "not_applicable", "sentence": "below timer resolution: nothing to compare"}
-    judged = verdict.judge(
-        *micro,
+    judged, searches = verdict.recommend(
+        copies["plain"],
+        copies["narrow"],
+        copies["wider"],
         within=[searched["tick_s"] * 1e6 / fastest],
-        config=searched["after_config"],
         exposed_share=exposed_share,
-        compile_s=searched["compile_s"],
         reduces=_reduces(kernel),
     )
-    return {**asdict(judged), "before_config": searched["before_config"], "searched_config": searched["after_config"]}
+    return {**asdict(judged), "before_config": copies["plain"].config, "searches": searches}

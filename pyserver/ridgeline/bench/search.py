@@ -1,4 +1,4 @@
-"""The copy of a kernel for the wider search: its metadata switched, its caches off. The file itself is never changed.
+"""Copies of a kernel for the searches: the metadata switched, the caches off. The file itself is never changed.
 
 An environment variable does nothing for a generated file, because the switches are written into its ``inductor_meta``.
 """
@@ -8,11 +8,23 @@ from __future__ import annotations
 import re
 
 OFF = {"autotune_local_cache": False, "autotune_remote_cache": False, "force_disable_caches": True}
+NARROW = {"coordinate_descent_tuning": True}
+"""What ``options={"coordinate_descent_tuning": True}`` writes: the search begins at the configuration as compiled."""
 WIDER = {"max_autotune": True, "max_autotune_pointwise": True, "coordinate_descent_tuning": True}
+"""Begins at the best of several configurations; for a generated kernel the first two switches mean the same."""
 
 
 class NoMetadata(ValueError):
     """The text holds no ``inductor_meta`` that could be switched: no kernel of Inductor's own."""
+
+
+def copies(source: str, symbol: str) -> dict[str, str]:
+    """The texts to compare: ``plain`` as compiled, ``narrow``, ``wider``. Raises :class:`NoMetadata`."""
+    return {
+        "plain": plain(source),
+        "narrow": marked(switched(source, {**OFF, **NARROW}), symbol, "narrow search"),
+        "wider": marked(wider(source), symbol, "wider search"),
+    }
 
 
 def plain(source: str) -> str:
@@ -21,8 +33,16 @@ def plain(source: str) -> str:
 
 
 def wider(source: str) -> str:
-    """The kernel with the wider search and coordinate descent, caches off: what B is. Raises :class:`NoMetadata`."""
+    """The kernel with the wider search and coordinate descent, caches off. Raises :class:`NoMetadata`."""
     return switched(source, {**OFF, **WIDER})
+
+
+def marked(source: str, symbol: str, mark: str) -> str:
+    """``source`` with a comment in the kernel's body, which is part of Triton's cache key.
+
+    Each copy then compiles its configurations itself, so that what one search costs is not paid by the one before it.
+    """
+    return re.sub(rf"(?m)^(def {re.escape(symbol)}\([^\n]*\):\n)", rf"\1    # {mark}\n", source, count=1)
 
 
 def switched(source: str, values: dict[str, bool]) -> str:

@@ -112,6 +112,11 @@ def _lines(kernel: dict[str, Any]) -> list[str]:
                 f"{tuned['config']}, compiling takes {tuned['compile_s']:.1f} s longer",
                 f"{tuned['remedy']}; {tuned['wider']}",
             ]
+            lines += [
+                f"the {one['search']} search: {one['speedup']:.2f}x, {one['config']}, compiling takes {one['compile_s']:.1f} s longer"
+                for one in tuned["searches"]
+                if one["config"] != tuned["config"]
+            ]
             if tuned["step_gain"] is not None:
                 lines.append(f"of the whole step: {tuned['step_gain']:.1%}")
             if tuned["caution"]:

@@ -1,7 +1,8 @@
-"""Whether a wider search of configurations is worth it: measured A-B-A-B, and never a slower one.
+"""Whether a search of configurations is worth it: measured in alternating rounds, and never a slower one recommended.
 
-A is the kernel as compiled, B the copy with the wider search. Two rounds of each show drift (clocks, temperature): what
-one of the two differs by between its rounds counts as spread, as does the scatter within a round.
+The kernel as compiled is compared with two copies: the narrow search is what the narrow remedy switches on, the wider one
+begins at the best of several configurations. Two rounds of each show drift (clocks, temperature): what a copy differs by
+between its rounds counts as spread, as does the scatter within a round.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 LEAST_GAIN = 0.05
 """Below 5 % a gain is not worth a longer compilation, whatever the spread."""
 NARROW = 'torch.compile(..., options={"coordinate_descent_tuning": True})'
+WIDER = 'torch.compile(..., options={"coordinate_descent_tuning": True, "max_autotune_pointwise": True})'
 WIDE = 'torch.compile(..., mode="max-autotune-no-cudagraphs")'
 LAST_BITS = "a reduction may add in another order, so the last bits of its result may change"
 
@@ -50,6 +52,8 @@ def judge(
     compile_s: float | None = None,
     reduces: bool = False,
     within: Sequence[float] = (),
+    searched: str = "the wider search",
+    remedy: str = NARROW,
 ) -> Verdict:
     """``before`` and ``after`` are the rounds of A and of B (any unit of time, the same for both; reported as microseconds).
 
@@ -67,16 +71,16 @@ def judge(
             after_us=b,
             speedup=speedup,
             spread=spread,
-            sentence=f"{speedup:.2f}x faster with the wider search",
+            sentence=f"{speedup:.2f}x faster with {searched}",
             config=config,
             step_gain=step_gain(speedup, exposed_share),
             compile_s=compile_s,
-            remedy=NARROW,
+            remedy=remedy,
             wider=f"{WIDE} searches more, and also changes the GEMM backends",
             caution=LAST_BITS if reduces else None,
         )
     if -gain > max(spread, 0.0) and speedup < 1:
-        sentence = f"the wider search is {1 / speedup:.2f}x slower here: leave it off"
+        sentence = f"{searched} is {1 / speedup:.2f}x slower here: leave it off"
     elif gain > LEAST_GAIN:
         sentence = f"no gain that exceeds the spread of {spread:.0%}"
     else:
@@ -84,6 +88,52 @@ def judge(
     return Verdict(
         state="no_gain", before_us=a, after_us=b, speedup=speedup, spread=spread, sentence=sentence, compile_s=compile_s
     )
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Copy:
+    """One of the copies, measured: ``rounds`` of samples in microseconds, and seconds until it had run once."""
+
+    rounds: list[list[float]]
+    config: str | None = None
+    compile_s: float = 0.0
+
+
+def recommend(
+    plain: Copy,
+    narrow: Copy,
+    wider: Copy,
+    *,
+    within: Sequence[float] = (),
+    exposed_share: float | None = None,
+    reduces: bool = False,
+) -> tuple[Verdict, list[dict[str, Any]]]:
+    """(the verdict with its remedy, both searches in short). The narrow one, unless the wider one's gain over it is real too."""
+
+    def judged(before: Copy, after: Copy, searched: str, remedy: str) -> Verdict:
+        return judge(
+            before.rounds,
+            after.rounds,
+            config=after.config,
+            exposed_share=exposed_share,
+            compile_s=max(0.0, after.compile_s - plain.compile_s),
+            reduces=reduces,
+            within=within,
+            searched=searched,
+            remedy=remedy,
+        )
+
+    first = judged(plain, narrow, "coordinate descent", NARROW)
+    second = judged(plain, wider, "the wider search", WIDER)
+    better = second.state == "verified" and (
+        first.state != "verified" or judged(narrow, wider, "the wider search", WIDER).state == "verified"
+    )
+    searches = [
+        {"search": name, "us": one.after_us, "speedup": one.speedup, "spread": one.spread, "state": one.state,
+         "config": copy.config, "compile_s": one.compile_s}
+        for name, one, copy in (("narrow", first, narrow), ("wider", second, wider))
+    ]  # fmt: skip
+    return (second if better else first), searches
 
 
 def step_gain(speedup: float, exposed_share: float | None) -> float | None:

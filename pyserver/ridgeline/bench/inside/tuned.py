@@ -1,6 +1,6 @@
-"""A-B-A-B of a kernel as compiled against its copy with the wider search, in this process and on the same arguments.
+"""A kernel as compiled against copies with the narrow and the wider search, A-B-C-A-B-C, in one process, on the same arguments.
 
-Both are copies without caches, so nothing is read from or written to the caches of the user's (their folders are set to a
+All are copies without caches, so nothing is read from or written to the caches of the user's (their folders are set to a
 temporary one by whoever starts this process).
 """
 
@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from .kernels import Measuring
 
 ROUNDS = 2
+COPIES = ("plain", "narrow", "wider")
 
 
 def compare(
     measuring: Measuring, name: str, search: dict[str, Any], given: list[Any], named: dict[str, Any]
 ) -> dict[str, Any]:
-    """Raw samples of the rounds (seconds), the configuration that the search chose, and what compiling took."""
+    """Per copy: raw samples of the rounds (seconds), the configuration it ended with, seconds until it had run once."""
     from .kernels import _resources, load
 
     folder = os.path.dirname(measuring.request["path"])
     built: dict[str, Any] = {}
-    for which in ("plain", "wider"):
+    for which in COPIES:
+        if measuring.session.late:
+            raise TimeoutError("the time is up (--timeout)")
         path = os.path.join(folder, f"{which}_{measuring.wanted[name]['index']}.py")
         with open(path, "w", encoding="utf-8") as out:
             out.write(search[which])
@@ -37,19 +40,18 @@ def compare(
         measuring._synchronize()
         built[which] = (kernel, call, time.perf_counter() - start)
     tick_s = 0.0
-    rounds: dict[str, list[list[float]]] = {"plain": [], "wider": []}
+    rounds: dict[str, list[list[float]]] = {which: [] for which in COPIES}
     for _ in range(ROUNDS):
         if measuring.session.late:
             raise TimeoutError("the time is up (--timeout)")
-        for which in ("plain", "wider"):
+        for which in COPIES:
             taken = measuring.clock.cold(built[which][1])
             rounds[which].append(taken["seconds"])
             tick_s = taken["tick_s"]
     return {
-        "before": rounds["plain"],
-        "after": rounds["wider"],
         "tick_s": tick_s,
-        "before_config": _resources(built["plain"][0])["config"],
-        "after_config": _resources(built["wider"][0])["config"],
-        "compile_s": max(0.0, built["wider"][2] - built["plain"][2]),
+        "copies": {
+            which: {"rounds": rounds[which], "config": _resources(kernel)["config"], "compile_s": seconds}
+            for which, (kernel, _, seconds) in built.items()
+        },
     }
