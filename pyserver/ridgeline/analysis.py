@@ -344,6 +344,11 @@ def _user_sources(recording: Recording) -> dict[str, str]:
 def _explain_quality(document: ProfileDocument, attribution: Attribution, recording: Recording) -> None:
     warnings = document.quality.warnings
     warnings += [QualityWarning(code="attribution", message=note) for note in attribution.notes]
+    trials = [kernel for kernel in document.kernels if kernel.tuning]
+    if trials:
+        count, us = sum(k.count for k in trials), sum(k.total_us for k in trials)
+        text = f"{count:,} tuning launches ({us:,.0f} us) excluded: an autotuner tried them out, they are in no share"
+        warnings.append(QualityWarning(code="autotuning", message=text, count=count))
     if recording.sidecar is not None:
         warnings += [QualityWarning(code="note", message=note) for note in recording.sidecar.notes]
         warnings += [QualityWarning(code="hook", message=error) for error in recording.sidecar.errors]

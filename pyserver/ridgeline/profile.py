@@ -254,6 +254,8 @@ class Kernel:
     source: list[SourceRef] = field(default_factory=list)
     slice: Slice | None = None
     autotune: Autotune | None = None
+    tuning: bool = False
+    """Launches that an autotuner only measured: they have no share, and no category counts them."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from ridgeline.analysis import analyze_paths
 from ridgeline.bench import document, plan
 from ridgeline.bench.measure import Overhead, rank, shown_us, timing
+from ridgeline.report.text import render
 from trace_build import call, frame, kernel, label, write
 
 
@@ -142,12 +145,20 @@ def test_an_autotuners_trials_are_apart_from_what_the_program_runs(tmp_path: Pat
             kernel(at + 5, 10 if trial else 4, "mine", corr=number + 1, grid=[8, 1, 1], block=[64, 1, 1]),
         ]
     found = analyze_paths([write(tmp_path, events)])
-    assert sorted((one.count, one.total_us, one.median_us) for one in found.kernels) == [
-        (3, 12.0, 4.0),
-        (100, 1000.0, 10.0),
+    assert [(one.count, one.total_us, one.median_us, one.share_pct, one.tuning) for one in found.kernels] == [
+        (3, 12.0, 4.0, 100.0, False),
+        (100, 1000.0, 10.0, None, True),
     ]
+    assert [(row.time_us, row.count, row.share_pct) for row in found.categories] == [(12.0, 3, 100.0)]
+    (said,) = (one for one in found.quality.warnings if one.code == "autotuning")
+    assert said.message.startswith("100 tuning launches (1,000 us) excluded")
+    shown = StringIO()
+    render(found, Console(width=160, file=shown))
+    assert "100 tuning launches (1,000 us) excluded" in shown.getvalue()
     assert found.unattributed.reason == {"trial launches of an autotuner": 1000.0}
-    assert sum(line.device_us for line in found.lines) == pytest.approx(12.0)
+    (line,) = found.lines
+    assert (line.device_us, line.share_pct) == pytest.approx((12.0, 100.0))
+    assert found.unattributed.share_pct == 0.0
 
 
 def test_bytes_are_those_of_the_call_that_was_measured() -> None:

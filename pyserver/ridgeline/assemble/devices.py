@@ -95,9 +95,11 @@ def _infos(trace: Trace, work: WorkTable) -> list[DeviceInfo]:
 
 
 def category_rows(work: WorkTable, rows: KernelRows) -> list[CategoryRow]:
-    """Time a category and device; shares of the device's summed time add to 100."""
+    """Time a category and device without an autotuner's trials; shares of the device's summed time add to 100."""
     totals: dict[tuple[int, Category], tuple[float, int]] = {}
     for kernel in rows.kernels:
+        if kernel.tuning:
+            continue
         time, count = totals.get((kernel.device, kernel.category), (0.0, 0))
         totals[kernel.device, kernel.category] = (time + kernel.total_us, count + kernel.count)
     whole: dict[int, float] = {}

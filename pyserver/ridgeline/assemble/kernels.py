@@ -83,7 +83,7 @@ def _group_keys(trace: Trace, work: WorkTable, attribution: Attribution) -> I32:
 
 
 def build_kernels(trace: Trace, work: WorkTable, attribution: Attribution, *, step_wall_us: float | None) -> KernelRows:
-    """All kernel rows, largest total first. ``step_wall_us`` is the wall time of all recorded steps together."""
+    """All kernel rows, largest total first, an autotuner's trials behind them. ``step_wall_us`` is the wall time of all recorded steps together."""
     n = len(work.start)
     if n == 0:
         return KernelRows(
@@ -96,9 +96,11 @@ def build_kernels(trace: Trace, work: WorkTable, attribution: Attribution, *, st
     bounds = np.searchsorted(group[order], np.arange(groups + 1))
     exposed = exposed_time(work)
     exposed_total = np.bincount(group, weights=exposed, minlength=groups)
-    all_time = float(work.time.sum())
+    trials = attribution.trials
+    all_time = float(work.time[~trials].sum())
+    tuning = np.bincount(group, weights=trials, minlength=groups) > 0
 
-    ranking = np.argsort(-total, kind="stable")
+    ranking = np.lexsort((-total, tuning))  # an autotuner's trials last
     index_of_group = np.empty(groups, dtype=np.int32)
     index_of_group[ranking] = np.arange(groups, dtype=np.int32)
     kernels: list[Kernel] = []
@@ -109,8 +111,10 @@ def build_kernels(trace: Trace, work: WorkTable, attribution: Attribution, *, st
         rows = order[bounds[g] : bounds[g + 1]]
         kernel, representative = _kernel(trace, work, attribution, rows, seen)
         kernel.exposed_us = float(exposed_total[g])
-        kernel.share_pct = 100 * kernel.total_us / all_time if all_time > 0 else None
-        kernel.step_share_pct = 100 * kernel.exposed_us / step_wall_us if step_wall_us else None
+        kernel.tuning = bool(tuning[g])
+        if not kernel.tuning:
+            kernel.share_pct = 100 * kernel.total_us / all_time if all_time > 0 else None
+            kernel.step_share_pct = 100 * kernel.exposed_us / step_wall_us if step_wall_us else None
         kernels.append(kernel)
         first_work.append(representative)
         category.append(kernel.category)

@@ -13,7 +13,7 @@ from ridgeline.attribution.builder import Builder
 from ridgeline.attribution.call_stacks import CallStacks
 from ridgeline.attribution.frames import FrameLines
 from ridgeline.attribution.host import Host
-from ridgeline.attribution.model import PhaseOf
+from ridgeline.attribution.model import TRIAL, PhaseOf
 from ridgeline.attribution.timeline import LineTimeline
 from ridgeline.attribution.trials import trials
 from ridgeline.inductor.names import is_generic, take_apart
@@ -26,7 +26,6 @@ NO_LINES = "recorded without Python stacks or lines"
 OTHER_THREAD = "other threads, whose Python lines were not recorded"
 NO_FRAME = "no user code on the stack"
 _BACKWARD_CALL = re.compile(r"\.backward\(|\bautograd\.(?:grad|backward)\(|\bgrad\(")
-TRIAL = "trial launches of an autotuner"
 
 
 @dataclass(slots=True)

@@ -7,8 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+import numpy as np
+import numpy.typing as npt
+
 from ridgeline.profile import Module, SourceRef
 from ridgeline.trace.tables import I32, U8
+
+TRIAL = "trial launches of an autotuner"
+"""The reason of rows that an autotuner launched only to measure them."""
 
 
 class PhaseOf(IntEnum):
@@ -69,3 +75,10 @@ class Attribution:
     """The lines of a user's or library's file as they were when the program ran, None where they are not at hand."""
     op_lines: tuple[list[SourceRef], I32] | None = None
     """The statement of every op of the trace (distinct statements, index a row of ``Trace.ops``), where a timeline ran."""
+
+    @property
+    def trials(self) -> npt.NDArray[np.bool_]:
+        """Work rows that an autotuner launched only to measure them: no part of what the program runs, hence of no share."""
+        known = self.reasons.index(TRIAL) if TRIAL in self.reasons else -2
+        found: npt.NDArray[np.bool_] = self.reason == known
+        return found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.attribution.model import Attribution, PhaseOf
+from ridgeline.attribution.model import TRIAL, Attribution, PhaseOf
 from ridgeline.profile import Line, Phases, SourceRef, Unattributed
 from ridgeline.trace.tables import F64, I32, Trace
 from ridgeline.trace.work import WorkTable
@@ -44,6 +44,8 @@ def line_rows(
     else ran, ``step_wall_us`` the wall time of all recorded steps together.
     """
     total = math.fsum(work.time.tolist())
+    shared = total - math.fsum(work.time[attribution.trials].tolist())
+    """What shares are of: an autotuner's trials are no part of what the program does."""
     sets = [statements(refs) for refs in attribution.sources]
     rows: dict[Key, Line] = {}
     exposed_of: dict[Key, float] = {}
@@ -98,12 +100,12 @@ def line_rows(
     for key, line in rows.items():
         line.kernels.sort(key=order.__getitem__)
         line.shared_with.sort()
-        line.share_pct = 100 * line.device_us / total if total > 0 else None
+        line.share_pct = 100 * line.device_us / shared if shared > 0 else None
         if step_wall_us and key in exposed_of:
             line.step_share_pct = 100 * exposed_of[key] / step_wall_us
     _host_time(trace, attribution, rows)
     lines = sorted(rows.values(), key=lambda line: (-line.device_us, line.file, line.line))
-    return lines, _unattributed(work, attribution, ~owned, total, lines)
+    return lines, _unattributed(work, attribution, ~owned, (total, shared), lines)
 
 
 def phase_totals(work: WorkTable, attribution: Attribution) -> Phases | None:
@@ -117,9 +119,17 @@ def phase_totals(work: WorkTable, attribution: Attribution) -> Phases | None:
 
 
 def _unattributed(
-    work: WorkTable, attribution: Attribution, rest: npt.NDArray[np.bool_], total: float, lines: Sequence[Line]
+    work: WorkTable,
+    attribution: Attribution,
+    rest: npt.NDArray[np.bool_],
+    whole: tuple[float, float],
+    lines: Sequence[Line],
 ) -> Unattributed:
-    """What is left, by reason. The sum is what the lines leave of the total, so that nothing is lost to rounding."""
+    """What is left, by reason. The sum is what the lines leave of the total, so that nothing is lost to rounding.
+
+    ``whole`` is all device time, and that without an autotuner's trials, which shares are of.
+    """
+    total, shared = whole
     at = np.flatnonzero(rest)
     reasons: dict[str, float] = {}
     if len(at):
@@ -134,7 +144,7 @@ def _unattributed(
         lines[0].device_us += residue
     return Unattributed(
         device_us=device_us,
-        share_pct=100 * device_us / total if total > 0 else None,
+        share_pct=100 * max(0.0, device_us - reasons.get(TRIAL, 0.0)) / shared if shared > 0 else None,
         reason=dict(sorted(reasons.items(), key=lambda item: -item[1])),
     )
 
