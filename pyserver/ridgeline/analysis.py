@@ -64,10 +64,12 @@ class Recording:
     """Traces of the same job's other ranks; the document is that of ``trace``."""
     tolerant: bool = False
     """The traces were found in a folder: one that cannot be read is left out with a note, as long as there are others."""
+    steps_per_day: float | None = None
+    """By which savings a day are counted; None: steps one after another."""
     notes: list[str] = field(default_factory=list)
 
 
-def analyze_run(run_dir: Path) -> ProfileDocument:
+def analyze_run(run_dir: Path, *, steps_per_day: float | None = None) -> ProfileDocument:
     """The document of a run folder that the agent filled. Raises :class:`UnreadableError`."""
     sidecar = profile_io.read_sidecar(run_dir / "sidecar.json")
     sidecar.exit_status = _exit_status(run_dir, sidecar)
@@ -76,7 +78,7 @@ def analyze_run(run_dir: Path) -> ProfileDocument:
         raise UnreadableError(
             f"{run_dir} holds no trace: nothing was recorded before the program ended; see log.txt there"
         )
-    return analyze(Recording(trace=run_dir / traces[0], sidecar=sidecar, run_dir=run_dir))
+    return analyze(Recording(trace=run_dir / traces[0], sidecar=sidecar, run_dir=run_dir, steps_per_day=steps_per_day))
 
 
 def _exit_status(run_dir: Path, sidecar: Sidecar) -> int | None:
@@ -96,13 +98,14 @@ def analyze_paths(
     provenance: Path | None = None,
     source_roots: Sequence[tuple[str, str]] = (),
     select_steps: tuple[int, int] | None = None,
+    steps_per_day: float | None = None,
 ) -> ProfileDocument:
     """The document of a trace, a run folder, a TensorBoard handler's folder, or several ranks' traces.
 
     Raises :class:`UnreadableError` with one line that says what, where, and what to do.
     """
     if len(paths) == 1 and (paths[0] / "sidecar.json").is_file():
-        return analyze_run(paths[0])
+        return analyze_run(paths[0], steps_per_day=steps_per_day)
     traces = [trace for path in paths for trace in _traces_at(path)]
     return analyze(
         Recording(
@@ -111,6 +114,7 @@ def analyze_paths(
             provenance=provenance,
             source_roots=source_roots,
             select_steps=select_steps,
+            steps_per_day=steps_per_day,
             other_ranks=traces[1:],
             tolerant=not set(traces) & set(paths),
         )
@@ -200,6 +204,7 @@ def analyze(recording: Recording) -> ProfileDocument:
         document=document,
         sidecar=recording.sidecar,
         work_kernel=dict(enumerate(rows.of_work.tolist())),
+        steps_per_day=recording.steps_per_day,
         sources=_user_sources(recording),
     )
     document.padding = measure_padding(context)
@@ -395,18 +400,22 @@ def publish(document: ProfileDocument, run_dir: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The worker: analyze one run folder."""
-    if len(arguments) != 1:
-        print("usage: python -m ridgeline.analysis RUN_DIR", file=sys.stderr)
+    """The worker: analyze one run folder. Categories that are given stand instead of those of a ``pyproject.toml``."""
+    *options, last = [*arguments] or [""]
+    if not last or len(options) % 2 or any(option != "--category" for option in options[::2]):
+        print("usage: python -m ridgeline.analysis [--category NAME=PATTERN]... RUN_DIR", file=sys.stderr)
         return 2
-    run_dir = Path(arguments[0])
+    run_dir = Path(last)
     try:
+        rules = own_categories.from_options(options[1::2])
         trouble = bring_peaks(run_dir)
         document = analyze_run(run_dir)
         if trouble:
             document.quality.warnings.append(QualityWarning(code="peaks", message=trouble))
+        if rules:
+            own_categories.apply(document, rules)
         publish(document, run_dir)
-    except UnreadableError as error:
+    except (UnreadableError, own_categories.CategoryError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

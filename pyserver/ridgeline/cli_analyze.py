@@ -22,6 +22,7 @@ def run(
     provenance: Path | None,
     source_root: list[str],
     select_steps: str | None,
+    steps_per_day: float | None,
     format: str,
     output: Path | None,
     quiet: bool,
@@ -31,6 +32,8 @@ def run(
     check_format(format)
     rules = category_rules(category)
     roots = [_root(pair) for pair in source_root]
+    if steps_per_day is not None and not 0 < steps_per_day < float("inf"):
+        raise CommandError(f"--steps-per-day {steps_per_day:g}: a number above 0")
     selected = _steps(select_steps) if select_steps is not None else None
     for option, path in (("--generated", generated), ("--provenance", provenance)):
         if path is not None and not os.path.exists(path):
@@ -43,7 +46,12 @@ def run(
         if not quiet and sys.stderr.isatty():
             say(f"reading {', '.join(str(path) for path in paths)}")
         document = analyze_paths(
-            paths, generated=generated, provenance=provenance, source_roots=roots, select_steps=selected
+            paths,
+            generated=generated,
+            provenance=provenance,
+            source_roots=roots,
+            select_steps=selected,
+            steps_per_day=steps_per_day,
         )
     except UnreadableError as error:
         raise CommandError(str(error)) from error

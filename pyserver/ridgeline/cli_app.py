@@ -143,6 +143,12 @@ def analyze(
     select_steps: Annotated[
         str | None, typer.Option(help="Only these steps, from A up to but not including B.", metavar="A:B")
     ] = None,
+    steps_per_day: Annotated[
+        float | None,
+        typer.Option(
+            help="Steps the program makes a day, for savings a day (default: one after another).", metavar="N"
+        ),
+    ] = None,
     category: Category = None,
     format: Format = "text",
     output: Output = None,
@@ -157,6 +163,7 @@ def analyze(
         provenance=provenance,
         source_root=source_root or [],
         select_steps=select_steps,
+        steps_per_day=steps_per_day,
         format=format,
         output=output,
         quiet=quiet,

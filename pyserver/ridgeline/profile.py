@@ -323,7 +323,14 @@ class CompileEvent:
 class PaddingPlan:
     name: str
     saving_us: float | None = None
+    """Per step."""
     detail: str | None = None
+    bounds: list[int] = field(default_factory=list)
+    """What the sequences are padded to; empty where every batch has its own."""
+    once_us: float | None = None
+    """What its shapes cost once, in compilations; None where nothing is compiled or their number is not known."""
+    saving_s_per_day: float | None = None
+    """At ``Padding.steps_per_day``, without what it costs once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -331,6 +338,8 @@ class Padding:
     batches: int
     linear_useful_pct: float
     attention_useful_pct: float
+    steps_per_day: float | None = None
+    """The rate by which a day's saving is counted: as given, else that of steps one after another."""
     plans: list[PaddingPlan] = field(default_factory=list)
     file: str | None = None
     line: int | None = None

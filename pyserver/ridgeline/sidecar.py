@@ -145,6 +145,9 @@ class TritonKernel:
     launches: int = 0
     calls: list[dict[str, Any]] = field(default_factory=list)
     """{arguments: [{name, size, stride, dtype, device, same_as} or {name, value} or {name, type, value}], grid, options}"""
+    recorded: list[list[int]] = field(default_factory=list)
+    """[time_ns, index in ``calls`` or -1] of every launch within a window, where launches differed in their arguments. A
+    launch is entered here just before the driver is called."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -178,6 +181,8 @@ class Sidecar:
     lengths: list[list[int]] = field(default_factory=list)
     """With ``--lengths``: real sequence lengths per sampled batch."""
     padded_to: list[int] = field(default_factory=list)
+    lengths_at: list[Any] | None = None
+    """[file, line] of the user's call of the outermost module whose inputs were looked at."""
     devices: list[dict[str, Any]] = field(default_factory=list)
     """What torch says of each device: index, name, capability, total_memory, multi_processor_count, l2_cache_size, clocks…"""
     cpu: dict[str, Any] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from .hooks import PostImport
 from .inductor import InductorCapture
 from .kineto import announce
 from .labels import Scopes
+from .lengths import Lengths
 from .loaders import Loaders
 from .mainthread import MainThread
 from .notes import CompileNotes
@@ -62,7 +63,8 @@ class Agent:
         self.compile_notes = CompileNotes(self.users, self.complain)
         self.compiles = CompileWatch(self._compile_started, self._compile_ended)
         self.scopes = Scopes()
-        self.loaders = Loaders(self.users, self._mark, spec.lengths)
+        self.lengths = Lengths(spec.lengths, self.users, self._state, self.complain)
+        self.loaders = Loaders(self.users, self._mark, self.lengths.batch)
         self.triton_calls = TritonCalls(self.complain)
         self.user_profiler: UserProfiler | None = None
         self.main_thread = MainThread(self.complain)
@@ -128,6 +130,7 @@ class Agent:
         when("torch._inductor.output_code", self.capture.on_output_code)
         when("torch._inductor.codecache", self.capture.on_codecache)
         when("torch.utils.data.dataloader", self.loaders.on_dataloader)
+        when("torch.nn.modules.module", self.lengths.on_module)
         when("torch._dynamo.callback", self.compiles.on_callback)
         when("torch._dynamo.symbolic_convert", self.compile_notes.on_symbolic_convert)
         when("torch._dynamo.convert_frame", self.compile_notes.on_convert_frame)
@@ -214,7 +217,11 @@ class Agent:
             self.user_profiler.step_marked()
         self._mark(kind, key)
 
+    def _state(self) -> str:
+        return "off" if self.recorder is None else self.recorder.state
+
     def _compile_started(self) -> None:
+        self.lengths.leave()
         if self.recorder is not None:
             self.recorder.compile_started()
 
@@ -343,11 +350,12 @@ class Agent:
             "files": self.folder.snapshots(),
             "compile_notes": self.compile_notes.rows,
             "loaders": self.loaders.rows(self.result.windows),
-            "triton_calls": self.triton_calls.rows(),
+            "triton_calls": self.triton_calls.rows(self.result.windows),
             "tuned": self._tuned(),
             "labels": self.result.labels,
-            "lengths": self.loaders.lengths,
-            "padded_to": self.loaders.padded_to,
+            "lengths": [lengths for lengths, _ in self.lengths.samples],
+            "padded_to": [size for _, size in self.lengths.samples],
+            "lengths_at": None if self.lengths.place is None else [*self.lengths.place],
             "devices": [] if torch is None else machine.devices(torch, self.spec.device),
             "cpu": {} if torch is None else machine.cpu(torch),
             "settings": {} if torch is None else machine.settings(torch),

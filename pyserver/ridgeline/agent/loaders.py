@@ -12,18 +12,17 @@ from .timeline import user_frames
 
 WAITS = 20_000
 """Waits kept a loader."""
-SAMPLES = 200
-"""Batches whose lengths are read with ``--lengths``."""
 
 
 class Loaders:
     """Rows of ``Sidecar.loaders``; one a loader and line (a loader made anew each epoch stays one row)."""
 
-    def __init__(self, is_user: Callable[[str], bool], mark: Callable[[str, Any], None], lengths: bool) -> None:
-        self._is_user, self._mark, self._want_lengths = is_user, mark, lengths
+    def __init__(
+        self, is_user: Callable[[str], bool], mark: Callable[[str, Any], None], given: Callable[[Any], None]
+    ) -> None:
+        """``given``: what looks at every batch."""
+        self._is_user, self._mark, self._given = is_user, mark, given
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self.lengths: list[list[int]] = []
-        self.padded_to: list[int] = []
 
     def rows(self, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """With the waits that touch one of the windows, and which part of them the waiting thread computed."""
@@ -72,23 +71,7 @@ class Loaders:
             iterator._ridgeline_row = row
         if len(row["waits"]) < WAITS:
             row["waits"].append(wait)
-        if self._want_lengths and len(self.lengths) < SAMPLES:
-            self._sample(batch)
-
-    def _sample(self, batch: Any) -> None:
-        """Real lengths of a padded batch: from its mask, or from a ``lengths`` field."""
-        if not hasattr(batch, "get") or not hasattr(batch, "values"):
-            return
-        mask = batch.get("attention_mask")
-        lengths = batch.get("lengths")
-        if mask is not None and getattr(mask, "dim", lambda: 0)() == 2 and mask.device.type == "cpu":
-            self.lengths.append([int(value) for value in (mask != 0).sum(dim=1).tolist()])
-            self.padded_to.append(int(mask.shape[1]))
-        elif lengths is not None:
-            values = lengths.tolist() if hasattr(lengths, "tolist") else list(lengths)
-            widths = [value.shape[1] for value in batch.values() if getattr(value, "dim", lambda: 0)() >= 2]
-            self.lengths.append([int(value) for value in values])
-            self.padded_to.append(int(max(widths)) if widths else max(self.lengths[-1], default=0))
+        self._given(batch)
 
 
 def _settings(loader: Any) -> dict[str, Any]:

@@ -22,6 +22,8 @@ class Context:
     sidecar: Sidecar | None = None
     work_kernel: dict[int, int] = field(default_factory=dict)
     """Work row -> index in ``document.kernels``."""
+    steps_per_day: float | None = None
+    """How many steps the program makes a day, where the user says so."""
     sources: dict[str, str] = field(default_factory=dict)
     """Text of the user's files by path, as they ran (from the run folder's snapshots), for the rules that read code.
     Parsed, never run. May be empty: those rules then say nothing."""

@@ -72,6 +72,15 @@ def bucketed(batches: Sequence[Batch], tops: Sequence[int]) -> Useful:
     )
 
 
+def to_longest(batches: Sequence[Batch]) -> Useful:
+    """What the batches would use if each were padded to its own longest sequence, aligned."""
+    own = [(len(lengths), min(size, -(-max(lengths) // ALIGN) * ALIGN), size) for lengths, size in batches]
+    return Useful(
+        sum(rows * top for rows, top, _ in own) / sum(rows * size for rows, _, size in own),
+        sum(rows * top**2 for rows, top, _ in own) / sum(rows * size**2 for rows, _, size in own),
+    )
+
+
 def packed_attention(batches: Sequence[Batch]) -> float:
     """Attention of sequences packed into one *without* a varlen kernel, (Σ L)², over the padded B·P²: more than 1 is a loss."""
     padded = sum(len(lengths) * size**2 for lengths, size in batches)
