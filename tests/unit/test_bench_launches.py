@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -126,8 +127,10 @@ def test_distinct_arguments_are_kept_and_most_launches_are_only_counted(
 ) -> None:
     calls, kind, complaints = hooked()
     looked: list[int] = []
-    original = triton_calls.described_call
+    original, glance = triton_calls.described_call, triton_calls.glance
     monkeypatch.setattr(triton_calls, "described_call", lambda *a: looked.append(1) or original(*a))
+    glances: list[int] = []
+    monkeypatch.setattr(triton_calls, "glance", lambda *a: glances.append(1) or glance(*a))
     kernel = kind(program["scale"].fn)
     for number in range(1000):
         assert kernel.run(Tensor(1000 if number % 2 else 64), Tensor(8), 8, grid=(1,), warmup=False) == "launched"
@@ -135,9 +138,34 @@ def test_distinct_arguments_are_kept_and_most_launches_are_only_counted(
     assert complaints == []
     assert (row["name"], row["launches"]) == ("scale", 1000)
     assert [one["arguments"][0]["size"] for one in row["calls"]] == [[64], [1000]]
-    assert len(looked) == 4 + 7  # the first four, then 8, 16, … 512
+    assert len(looked) == 2
+    assert len(glances) == 4 + 7  # the first four, then 8, 16, … 512
+    assert row["recorded"] == []
     assert Path(row["file"]).name == "own.py"
     assert PROGRAM.splitlines()[row["line"] - 1].startswith("def scale")
+
+
+def test_while_the_profiler_records_each_launch_is_told_from_the_others(
+    program: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, kind, complaints = hooked()
+    kernel = kind(program["scale"].fn)
+    for _ in range(4):
+        kernel.run(Tensor(64), Tensor(8), 8, grid=(1,), warmup=False)
+    assert calls.rows()[0]["recorded"] == []
+    monkeypatch.setattr(triton_calls, "profiling", lambda: True)
+    start = time.time_ns()
+    for size in (64, 7, 9, 7):  # one that was known, two that were not
+        kernel.run(Tensor(size), Tensor(8), 8, grid=(1,), warmup=False)
+    kernel.run(Tensor(9), Tensor(8), [8], grid=(1,), warmup=False)  # a value that cannot be compared is described
+    end = time.time_ns()
+    monkeypatch.setattr(triton_calls, "profiling", lambda: False)
+    (row,) = calls.rows([{"start_ns": start, "end_ns": end}])
+    assert complaints == []
+    assert [index for _, index in row["recorded"]] == [0, 1, 2, 1, 3]
+    assert all(start <= at <= end for at, _ in row["recorded"])
+    assert [call["arguments"][0]["size"] for call in row["calls"]] == [[64], [7], [9], [9]]
+    assert calls.rows([{"start_ns": end + 1, "end_ns": end + 2}])[0]["recorded"] == []
 
 
 def test_trials_of_the_autotuner_and_warmups_are_no_launches(program: dict[str, Any]) -> None:

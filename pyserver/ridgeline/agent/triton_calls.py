@@ -1,7 +1,9 @@
 """Triton kernels that the program launches itself: their source, and with which arguments, for ``ridgeline bench``.
 
 A launch costs a counter; what it was given is looked at for the first few and then for every power of two, so that the
-loop that is measured is left alone. No tensor is read, only described. Trials of ``triton.autotune`` do not count.
+loop that is measured is left alone. While the profiler records, every launch is glanced at (a few microseconds beside what
+the profiler itself takes): which of the known arguments it had. No tensor is read, only described. Trials of
+``triton.autotune`` do not count.
 """
 
 from __future__ import annotations
@@ -12,14 +14,31 @@ import re
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 KERNELS, CALLS, TEXT = 200, 8, 200_000
 """Kernels kept; different arguments kept of one; characters of a kernel with all that it needs."""
 FIRST = 4
-"""Launches of a kernel that are looked at in any case."""
+"""Launches of a kernel that are looked at in any case; then every power of two."""
+REMEMBERED = 10_000
+"""Latest launches of a kernel whose arguments can be told apart."""
+
+
+class _Kernel:
+    """What is known of one kernel: its row of the sidecar, and which launch had which arguments."""
+
+    __slots__ = ("known", "latest", "row")
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.row = row
+        self.known: dict[Any, int] = {}
+        """Shapes and values of a launch -> index of its call, -1 where the sidecar has no more room for it."""
+        self.latest: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
+        """(time_ns, index of the call)"""
 
 
 class TritonCalls:
@@ -28,7 +47,7 @@ class TritonCalls:
     def __init__(self, complain: Callable[[str, BaseException | str], None]) -> None:
         self._complain = complain
         self._counts: dict[int, int] = {}
-        self._rows: dict[int, dict[str, Any]] = {}
+        self._rows: dict[int, _Kernel] = {}
         self._kept: list[Any] = []
         """The kernels themselves: an id stays one kernel's as long as it lives."""
         self._failed: set[int] = set()
@@ -64,13 +83,13 @@ class TritonCalls:
 
         def ridgeline_run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             count = counts[id(kernel)] = counts.get(id(kernel), 0) + 1
-            if count <= FIRST or not count & (count - 1):
-                try:
+            try:
+                if count <= FIRST or not count & (count - 1) or profiling():
                     self._look(kernel, args, kwargs)
-                except Exception as error:  # noqa: BLE001 - private attributes of Triton; the launch itself must go on
-                    if id(kernel) not in self._failed:
-                        self._failed.add(id(kernel))
-                        self._complain("arguments of a Triton kernel", error)
+            except Exception as error:  # noqa: BLE001 - private attributes of Triton; the launch itself must go on
+                if id(kernel) not in self._failed:
+                    self._failed.add(id(kernel))
+                    self._complain("arguments of a Triton kernel", error)
             return run(kernel, *args, **kwargs)
 
         return ridgeline_run
@@ -79,19 +98,68 @@ class TritonCalls:
         if kwargs.get("warmup") or getattr(self._trial, "on", False):
             self._counts[id(kernel)] -= 1  # a trial is not one of the first launches
             return
-        row = self._rows.get(id(kernel))
-        if row is None:
+        if id(kernel) in self._failed:
+            return
+        known = self._rows.get(id(kernel))
+        if known is None:
             if len(self._rows) >= KERNELS:
                 return
             self._kept.append(kernel)
-            row = self._rows[id(kernel)] = {**described_kernel(kernel), "calls": []}
-        call = described_call(kernel, args, kwargs)
-        calls = row["calls"]
-        if call not in calls and len(calls) < CALLS:
-            calls.append(call)
+            known = self._rows[id(kernel)] = _Kernel({**described_kernel(kernel), "calls": []})
+        key = glance(args, kwargs)
+        index = known.known.get(key) if key is not None else None
+        if index is None:
+            index = self._describe(known, kernel, args, kwargs)
+            if key is not None and len(known.known) < REMEMBERED:
+                known.known[key] = index
+        known.latest.append((time.time_ns(), index))
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [{**row, "launches": self._counts.get(key, 0)} for key, row in list(self._rows.items())]
+    def _describe(self, known: _Kernel, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Index of the call among the kernel's; -1 where there is no more room for another."""
+        calls = known.row["calls"]
+        if len(calls) >= CALLS:
+            return -1
+        call = described_call(kernel, args, kwargs)
+        if call not in calls:
+            calls.append(call)
+        return int(calls.index(call))
+
+    def rows(self, windows: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+        """With which launch within one of the windows had which arguments, where there were different ones."""
+        rows = []
+        for key, known in list(self._rows.items()):
+            latest = [
+                [at, index]
+                for at, index in (list(known.latest) if len(known.row["calls"]) > 1 else ())
+                if any(window["start_ns"] <= at <= window["end_ns"] for window in windows)
+            ]
+            rows.append({**known.row, "launches": self._counts.get(key, 0), "recorded": latest})
+        return rows
+
+
+def profiling() -> bool:
+    """Whether torch's profiler records at the moment."""
+    torch = sys.modules.get("torch")
+    enabled = getattr(getattr(torch, "autograd", None), "_profiler_enabled", None)
+    return bool(enabled is not None and enabled())
+
+
+def glance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What tells one launch from another at little cost: shapes and types of tensors, values of all else. None where a
+    value cannot be compared."""
+    try:
+        shown = tuple([(v.shape, v.dtype) if hasattr(v, "data_ptr") else v for v in args])
+        named = tuple(
+            [
+                (name, (v.shape, v.dtype) if hasattr(v, "data_ptr") else v)
+                for name, v in kwargs.items()
+                if name not in ("grid", "stream")
+            ]
+        )
+        hash((shown, named))
+    except TypeError:
+        return None
+    return shown, named
 
 
 def described_kernel(kernel: Any) -> dict[str, Any]:
