@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lsprotocol import types
@@ -89,6 +90,26 @@ def test_a_request_goes_before_the_setting_and_the_setting_before_the_file(tmp_p
     assert run_spec({**params, "args": []}, script, [tmp_path], settings).args == [], "no arguments is an answer"
     module = run_spec({**params, "module": "pkg.train"}, None, [tmp_path], settings)
     assert (module.target, module.module, module.cwd) == ("pkg.train", True, str(tmp_path))
+
+
+def test_categories_go_to_the_analysis(tmp_path: Path) -> None:
+    """In the order of the setting; what the analysis would refuse after the run is refused before it."""
+    wanted = {"python": sys.executable, "analysisPython": sys.executable}
+    settings, problems = read({"categories": {"norms": ["*layer_norm*", "*batch_norm*"], "copies": "*copy*"}})
+    assert problems == []
+    assert run_spec(wanted, tmp_path / "a.py", [tmp_path], settings).analysis[3:] == [
+        "--category", "norms=*layer_norm*", "--category", "norms=*batch_norm*", "--category", "copies=*copy*",
+    ]  # fmt: skip
+    assert run_spec(wanted, tmp_path / "a.py", [tmp_path], Settings()).analysis[3:] == []
+    settings, problems = read({"categories": {"norms": 3}})
+    assert settings.categories == {}
+    assert problems == ["ridgeline.categories: {'norms': 3} is not a map of patterns or lists of them"]
+    refused: list[Any] = [{"norms": ""}, {"norms": []}, {"a=b": "*x*"}, {" ": "*x*"}, {"norms": "x" * 300}]
+    for bad in refused:
+        settings, _ = read({"categories": bad})
+        with pytest.raises(RequestError, match=r"ridgeline\.categories") as error:
+            run_spec(wanted, tmp_path / "a.py", [tmp_path], settings)
+        assert error.value.code == "bad-setting"
 
 
 def test_the_folders_environment_is_found_and_a_missing_interpreter_is_said(tmp_path: Path) -> None:

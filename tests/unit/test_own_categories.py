@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ridgeline import own_categories, profile_io
+from ridgeline import analysis, own_categories, profile_io
 from ridgeline.own_categories import CategoryError, from_options, from_project
 from ridgeline.profile import CategoryRow, Kernel, ProfileDocument, Source, Totals
 from ridgeline.report.text import render
+from trace_build import kernel as kernel_event
+from trace_build import write
 
 toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="the standard library reads no TOML before 3.11")
 
@@ -72,6 +74,26 @@ def test_a_category_that_nothing_fits_is_said_and_others_stand() -> None:
 def test_a_pair_that_is_none_is_one_line(pair: str) -> None:
     with pytest.raises(CategoryError, match="write NAME=PATTERN"):
         from_options([pair])
+
+
+def test_the_analysis_of_a_run_takes_them_as_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the editor's setting is passed on; what they say stands in the run's document."""
+    write(tmp_path, [kernel_event(0, 30, "triton_red_fused_native_layer_norm_0"), kernel_event(40, 10, "gemm")])
+    window = {"trace": "trace.json", "reason": "stable"}
+    (tmp_path / "sidecar.json").write_text(json.dumps({"schema": 1, "windows": [window]}))
+    assert analysis.main(["--category", "norms=*layer_norm*", "--category", "rest=*", str(tmp_path)]) == 0
+    shown = profile_io.read(tmp_path / "profile.json")
+    assert [(row.name, row.time_us) for row in shown.own_categories] == [("norms", 30.0), ("rest", 10.0)]
+    assert analysis.main([str(tmp_path)]) == 0
+    assert profile_io.read(tmp_path / "profile.json").own_categories == []
+    for wrong in (
+        [],
+        ["--category", str(tmp_path)],
+        ["--other", "a=b", str(tmp_path)],
+        ["--category", "a", str(tmp_path)],
+    ):
+        assert analysis.main(wrong) == 2
+    assert "write NAME=PATTERN" in capsys.readouterr().err
 
 
 @toml

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def run_spec(params: Json, file: Path | None, folders: list[Path], settings: Set
             output="events",
             keep_on_cancel=False,
             user_roots=[str(folder) for folder in folders],
-            analysis=analysis_command(params, settings, where),
+            analysis=[*analysis_command(params, settings, where), *category_options(settings.categories)],
             module_inputs=_module_inputs(file) if file is not None and not module and not arguments else None,
         )
     except SettingError as error:
@@ -138,6 +139,28 @@ def environment(params: Json, run: RunSettings, where: Where) -> dict[str, str]:
     for source in (run.env, params.get("env") or {}):
         merged.update({key: where.resolve(str(value), f"ridgeline.run.env.{key}") for key, value in source.items()})
     return merged
+
+
+def category_options(categories: Mapping[str, str | list[str]]) -> list[str]:
+    """The setting as options of the analysis. Raises :class:`SettingError` for what it would refuse after the run."""
+    if not categories:
+        return []
+    from ridgeline import own_categories  # not needed before the first run
+
+    found: list[str] = []
+    for name, value in categories.items():
+        patterns = [value] if isinstance(value, str) else value
+        if not name.strip() or "=" in name or not patterns or not all(pattern.strip() for pattern in patterns):
+            raise SettingError(
+                f'ridgeline.categories: {name!r} takes a pattern or a list of them, as in "norms": "*layer_norm*"'
+            )
+        for pattern in patterns:
+            found += ["--category", f"{name}={pattern}"]
+    try:
+        own_categories.from_options(found[1::2])
+    except own_categories.CategoryError as error:
+        raise SettingError(f"ridgeline.categories: {error}") from error
+    return found
 
 
 def inherited_environment() -> dict[str, str]:

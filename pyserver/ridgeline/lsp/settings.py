@@ -76,6 +76,8 @@ class NavigationSettings:
 @dataclass(slots=True)
 class Settings:
     python: str | None = None
+    categories: dict[str, str | list[str]] = field(default_factory=dict)
+    """Name -> pattern or patterns of kernels' names, as in ``[tool.ridgeline.categories]``, instead of those there."""
     analysis: AnalysisSettings = field(default_factory=AnalysisSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     run: RunSettings = field(default_factory=RunSettings)
@@ -133,6 +135,8 @@ def _words(kind: Any) -> str:
     names = {bool: "boolean", float: "number", int: "whole number", str: "string"}
     if kind in names:
         return names[kind]
+    if get_origin(kind) is dict and get_args(kind)[1] is not str:
+        return "map of patterns or lists of them"
     return {list: "list of strings", dict: "map of strings"}.get(get_origin(kind), "string or whole number")
 
 
