@@ -21,6 +21,7 @@ from ridgeline.assemble.devices import (
     step_rows,
     window_of,
 )
+from ridgeline.assemble.direct import direct_launches
 from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.memory import memory_table
@@ -152,7 +153,14 @@ def analyze(recording: Recording) -> ProfileDocument:
         source_roots=recording.source_roots,
     )
     window = window_of(trace, work)
-    rows = build_kernels(trace, work, attribution, step_wall_us=window.wall_us if window.known else None)
+    direct = direct_launches(trace, work, recording.sidecar)
+    rows = build_kernels(
+        trace,
+        work,
+        attribution,
+        step_wall_us=window.wall_us if window.known else None,
+        direct=direct.of_work,
+    )
     document = ProfileDocument(
         source=source_of(trace, recording.sidecar, recording.run_dir, window), quality=trace.quality
     )
@@ -166,6 +174,7 @@ def analyze(recording: Recording) -> ProfileDocument:
         specs,
         useful_rows_pct=_useful_rows_pct(recording.sidecar),
         tuned=recording.sidecar.tuned if recording.sidecar is not None else {},
+        direct=direct,
     )
     document.devices = device_rows(trace, work, rows, window)
     for device in document.devices:

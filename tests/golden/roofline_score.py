@@ -1,11 +1,12 @@
 """Scores the predicted bounds against Nsight Compute.
 
-usage: python tests/golden/roofline_score.py CAPTURE… [--errors]
+usage: python tests/golden/roofline_score.py CAPTURE… [--errors] [--arguments]
 
 A capture is a folder (or a .tar.gz of one) with ``trace.json.gz``, ``generated.tar.gz`` and ``ncu.csv`` (see
 ``capture/README.md`` for the columns). Every launch of the profiled step is one row: the trace's last step and ncu's rows
 are matched in order by normalised name. The verdict comes out of the whole pipeline, as the document would show it, except
-that a user's Triton kernel is looked up in the programs (*.py) beside the trace. Truth: memory if memory_pct >= 60 and
+that a user's Triton kernel is looked up in the programs (*.py) beside the trace. With ``--arguments`` a capture that holds
+``triton_calls.json`` (``capture/arguments.py``) is scored as a run of our own: with the arguments of direct launches. Truth: memory if memory_pct >= 60 and
 >= sm_pct; compute if sm_pct >= 60; else latency. An abstention (``unknown``) counts as wrong, and is shown apart.
 With several captures each is a line and all together the last. Costs were read off, and faults mended with, the captures in
 ``data/roofline``: ``roofline_loo.py`` leaves each out in turn, and only a new capture is a fair test (docs/roofline.md).
@@ -27,6 +28,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from ridgeline.assemble.direct import direct_launches
 from ridgeline.assemble.kernels import build_kernels
 from ridgeline.assemble.roof import add_roofline, device_specs
 from ridgeline.attribution import attribute
@@ -34,6 +38,7 @@ from ridgeline.profile import Kernel
 from ridgeline.roofline import DeviceSpec, KernelInput, estimate
 from ridgeline.roofline.user_kernels import user_kernel_text
 from ridgeline.roofline.verdict import classify, margin
+from ridgeline.sidecar import Sidecar, TritonKernel
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.tables import Trace, Work
 from ridgeline.trace.work import WorkTable, work_table
@@ -107,14 +112,21 @@ def last_step(trace: Trace, work: WorkTable) -> list[int]:
     return parts[-1] if all(n == names[0] for n in names) else rows
 
 
-def score_capture(folder: Path) -> list[Row]:
+def agents_notes(folder: Path) -> Sidecar:
+    notes = folder / "triton_calls.json"
+    rows = msgspec.json.decode(notes.read_bytes(), type=list[TritonKernel]) if notes.exists() else []
+    return Sidecar(triton_calls=rows)
+
+
+def score_capture(folder: Path, arguments: bool = False) -> list[Row]:
     trace = read_trace(folder / "trace.json.gz", frames=False, memory=False)
     work = work_table(trace)
     generated = folder / "generated.tar.gz"
     attribution = attribute(trace, work, generated=generated if generated.exists() else None)
-    rows = build_kernels(trace, work, attribution, step_wall_us=None)
+    direct = direct_launches(trace, work, agents_notes(folder) if arguments else None)
+    rows = build_kernels(trace, work, attribution, step_wall_us=None, direct=direct.of_work)
     specs = device_specs(trace, None, None)
-    add_roofline(trace, work, attribution, rows, specs)
+    add_roofline(trace, work, attribution, rows, specs, direct=direct)
     programs = [p.read_text() for p in sorted(folder.glob("*.py"))]
     workload = Path(__file__).parent / "capture" / "workloads" / f"{folder.name}.py"
     programs += [workload.read_text()] if workload.exists() else []
@@ -265,11 +277,12 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", nargs="+", type=Path)
     parser.add_argument("--errors", action="store_true", help="list the wrong verdicts, longest first")
+    parser.add_argument("--arguments", action="store_true", help="with the arguments of direct launches, where noted")
     args = parser.parse_args(argv)
     everything: list[Row] = []
     for path in args.captures:
         with opened(path) as folder:
-            rows = score_capture(folder)
+            rows = score_capture(folder, args.arguments)
         everything += rows
         print("\n".join(summary(folder.name, rows)))
     print("\n".join(summary("all captures", everything)))

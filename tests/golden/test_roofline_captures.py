@@ -56,6 +56,26 @@ def test_own_captures() -> None:
     assert share(direct) >= 0.75
 
 
+def test_direct_launches_with_the_arguments_that_they_had() -> None:
+    """As in a run of our own, where the agent notes them; 200 terms and 4 of one polynomial under the same grid."""
+    with opened(OWN / "hand_triton.tar.gz") as folder:
+        rows = score_capture(folder, arguments=True)
+    _check(rows, (0.95, 0.95), (0.95, 0.95))
+    direct = [r for r in rows if r.kernel.category == "user_triton" and not r.kernel.generated]
+    assert {r.kernel.launch.config for r in direct if r.kernel.symbol == "polynomial_kernel"} == {
+        "BLOCK=1024,TERMS=4",
+        "BLOCK=1024,TERMS=200",
+    }
+    for row in direct:
+        assert row.kernel.bytes is not None
+        assert row.kernel.dram_bytes is not None
+        if row.kernel.symbol != "product_kernel":  # its factors come from memory more than once
+            assert abs(row.kernel.dram_bytes / row.dram_bytes - 1) < 0.05
+    product = next(r.kernel for r in direct if r.kernel.symbol == "product_kernel")
+    assert product.flops == 2 * 4096**3
+    assert product.bytes == 3 * 4096 * 4096 * 2
+
+
 def test_no_percentage_above_a_hundred(corpus: Path) -> None:
     rows = [r for name in GIVEN for r in _rows(corpus / name)] + [r for p in OWN.glob("*.tar.gz") for r in _rows(p)]
     for row in rows:

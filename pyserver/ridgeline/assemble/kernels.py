@@ -53,7 +53,7 @@ def triton_args(trace: Trace, op: int) -> dict[str, Any] | None:
     return trace.op_args.triton[row] if row >= 0 else None
 
 
-def _group_keys(trace: Trace, work: WorkTable, attribution: Attribution) -> I32:
+def _group_keys(trace: Trace, work: WorkTable, attribution: Attribution, direct: I32 | None) -> I32:
     """A dense group number for every work row."""
     n = len(work.start)
     args = np.full(n, _NO_ROW, dtype=np.int64)
@@ -75,6 +75,7 @@ def _group_keys(trace: Trace, work: WorkTable, attribution: Attribution) -> I32:
             work.launch.astype(np.int64),
             args,
             work.name.astype(np.int64),
+            (np.full(n, _NO_ROW) if direct is None else direct).astype(np.int64),
         ],
         axis=1,
     )
@@ -82,14 +83,23 @@ def _group_keys(trace: Trace, work: WorkTable, attribution: Attribution) -> I32:
     return inverse.reshape(-1).astype(np.int32)
 
 
-def build_kernels(trace: Trace, work: WorkTable, attribution: Attribution, *, step_wall_us: float | None) -> KernelRows:
-    """All kernel rows, largest total first, an autotuner's trials behind them. ``step_wall_us`` is the wall time of all recorded steps together."""
+def build_kernels(
+    trace: Trace,
+    work: WorkTable,
+    attribution: Attribution,
+    *,
+    step_wall_us: float | None,
+    direct: I32 | None = None,
+) -> KernelRows:
+    """All kernel rows, largest total first, an autotuner's trials behind them. ``step_wall_us`` is the wall time of all
+    recorded steps together; ``direct`` tells launches of a program's own Triton kernels apart by their arguments
+    (``DirectLaunches.of_work``)."""
     n = len(work.start)
     if n == 0:
         return KernelRows(
             kernels=[], of_work=np.zeros(0, np.int32), first_work=[], category_of_work=[], exposed=np.zeros(0)
         )
-    group = _group_keys(trace, work, attribution)
+    group = _group_keys(trace, work, attribution, direct)
     groups = int(group.max()) + 1
     total = np.bincount(group, weights=work.time, minlength=groups)
     order = np.argsort(group, kind="stable")
@@ -109,7 +119,8 @@ def build_kernels(trace: Trace, work: WorkTable, attribution: Attribution, *, st
     seen: dict[str, int] = {}
     for g in ranking:
         rows = order[bounds[g] : bounds[g + 1]]
-        kernel, representative = _kernel(trace, work, attribution, rows, seen)
+        of_user = _is_users_triton(attribution, rows) or bool(direct is not None and direct[rows[0]] >= 0)
+        kernel, representative = _kernel(trace, work, attribution, rows, seen, of_user)
         kernel.exposed_us = float(exposed_total[g])
         kernel.tuning = bool(tuning[g])
         if not kernel.tuning:
@@ -129,7 +140,7 @@ def build_kernels(trace: Trace, work: WorkTable, attribution: Attribution, *, st
 
 
 def _kernel(
-    trace: Trace, work: WorkTable, attribution: Attribution, rows: Rows, seen: dict[str, int]
+    trace: Trace, work: WorkTable, attribution: Attribution, rows: Rows, seen: dict[str, int], of_user: bool
 ) -> tuple[Kernel, int]:
     times = work.time[rows]
     if len(rows) == 1:  # most rows of a trace with very many, and three percentiles cost more than all that follows
@@ -150,7 +161,7 @@ def _kernel(
         name = symbol = _GRAPH_CALL.strip("# ")
     generated = _generated(work, attribution, rows)
     from_inductor = bool(triton and triton.get("kernel_backend", "triton") == "triton" and triton.get("kernel_file"))
-    of_user = not from_inductor and _is_users_triton(attribution, rows)
+    of_user = of_user and not from_inductor
     category = classify(
         symbol,
         chain if not work.on_cpu else [name, *chain[1:]],

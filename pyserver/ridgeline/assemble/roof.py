@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ridgeline.assemble.direct import DirectLaunches
 from ridgeline.assemble.kernels import KernelRows, op_chain, triton_args
 from ridgeline.attribution.model import Attribution
 from ridgeline.inductor.files import stem_of
@@ -16,6 +17,8 @@ from ridgeline.inductor.module import is_wrapper, parse_wrapper
 from ridgeline.inductor.names import split_site
 from ridgeline.profile import Autotune, Kernel, Peaks
 from ridgeline.roofline import DeviceSpec, Estimate, KernelInput, estimate
+from ridgeline.roofline.inputs import Launched
+from ridgeline.roofline.launched import DEFAULT_STAGES, DEFAULT_WARPS, configuration
 from ridgeline.roofline.peaks import device_spec, ridge_points
 from ridgeline.roofline.user_kernels import user_kernel_text
 from ridgeline.roofline.wrapper_shapes import Arguments, calls_of
@@ -87,16 +90,29 @@ def add_roofline(
     *,
     useful_rows_pct: float | None = None,
     tuned: Mapping[str, dict[str, Any]] | None = None,
+    direct: DirectLaunches | None = None,
 ) -> None:
     """Fill bytes, FLOPs, rates, bound and hints of autotuning into the kernel rows, in place. ``useful_rows_pct``: the
     share of the batches' positions that are no padding, where lengths were recorded; ``tuned``: the configurations chosen
-    (``Sidecar.tuned``)."""
+    (``Sidecar.tuned``); ``direct``: arguments of the program's own Triton kernels."""
     sources = _KernelSources(attribution, tuned or {})
     for kernel, row in zip(rows.kernels, rows.first_work):
         spec = specs.get(kernel.device)
         if spec is None:
             continue
-        _fill(kernel, estimate(_input(trace, work, attribution, kernel, row, sources, useful_rows_pct), spec))
+        given = _input(trace, work, attribution, kernel, row, sources, useful_rows_pct)
+        launched = direct.of(row) if direct is not None else None
+        _fill(kernel, estimate(given if launched is None else _as_launched(given, launched, kernel), spec))
+
+
+def _as_launched(given: KernelInput, launched: Launched, kernel: Kernel) -> KernelInput:
+    """A program's own kernel with the arguments that it had; the row shows its configuration as it does Inductor's."""
+    launch = kernel.launch
+    launch.num_warps = launch.num_warps or launched.integer("num_warps", DEFAULT_WARPS)
+    launch.num_stages = launch.num_stages or launched.integer("num_stages", DEFAULT_STAGES)
+    given = replace(given, launched=launched, num_warps=launch.num_warps, num_stages=launch.num_stages)
+    launch.config = launch.config or configuration(given) or None
+    return given
 
 
 def _input(

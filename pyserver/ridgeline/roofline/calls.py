@@ -56,9 +56,9 @@ def call(walker: Walker, node: ast.Call) -> Value:
     if name in ("full", "zeros", "full_like", "zeros_like"):
         return filled(walker, node, name)
     if name == "to" and isinstance(node.func, ast.Attribute) and node.args:
-        return cast(walker, walker.value(node.func.value), ast.unparse(node.args[0]).split(".")[-1])
+        return cast(walker, walker.value(node.func.value), type_name(walker, node.args[0]))
     if name == "cast" and len(node.args) > 1:
-        return cast(walker, walker.value(node.args[0]), ast.unparse(node.args[1]).split(".")[-1])
+        return cast(walker, walker.value(node.args[0]), type_name(walker, node.args[1]))
     if name in FREE:
         return walker.value(node.args[0] if full.startswith(("tl.", "triton")) and node.args else receiver(node))
     arguments = [walker.value(a) for a in node.args]
@@ -163,6 +163,19 @@ def filled(walker: Walker, node: ast.Call, name: str) -> Value:
     fill = walker.value(node.args[1]).const if name == "full" and len(node.args) > 1 else 0
     constant = fill if isinstance(fill, (int, float)) and not isinstance(fill, bool) else None
     return Value(kind=kind, const=constant, terms={} if kind in INTEGER else None)
+
+
+def type_name(walker: Walker, node: ast.expr) -> str:
+    """``tl.float32``, an argument that stands for such a type, or that of a pointer's elements (``p.dtype.element_ty``)."""
+    text = ast.unparse(node)
+    value = walker.names.get(text.split(".")[0])
+    if value is not None and isinstance(value.const, str):
+        return value.const
+    if value is not None and value.pointer is not None and text.endswith("element_ty"):
+        return value.element
+    if value is not None and text.endswith(".dtype"):
+        return {"half": "bfloat16", "double": "float64", "int": "int32", "long": "int64"}.get(value.kind, "float32")
+    return text.split(".")[-1]
 
 
 def cast(walker: Walker, value: Value, target: str) -> Value:

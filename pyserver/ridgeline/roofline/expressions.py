@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.roofline.symbolic import INTEGER, Atom, Bound, Kind, Value, add, count_of, form
+from ridgeline.roofline.symbolic import ABSENT, INTEGER, Atom, Bound, Kind, Value, add, count_of, form, truth
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
@@ -56,7 +56,15 @@ def evaluate(walker: Walker, node: ast.expr | None) -> Value:
     if isinstance(node, ast.Compare):
         return comparison(walker, node)
     if isinstance(node, ast.BoolOp):
-        values = [evaluate(walker, v) for v in node.values]
+        values = []
+        for part in node.values:
+            value = evaluate(walker, part)
+            if value.const is None:
+                values.append(value)
+            elif truth(value) is isinstance(node.op, ast.Or):
+                return Value(kind="bool", const=truth(value), terms={}, run_time=value.run_time)
+        if not values:
+            return Value(kind="bool", const=isinstance(node.op, ast.And), terms={})
         result = walker.apply("logic", values, len(values) - 1, tag=type(node.op))
         result.kind, result.bounds = "bool", sum((v.bounds for v in values), ())
         return result
@@ -77,8 +85,8 @@ def evaluate(walker: Walker, node: ast.expr | None) -> Value:
         )
     if isinstance(node, ast.IfExp):
         test = evaluate(walker, node.test)
-        if isinstance(test.const, (bool, int)):
-            return evaluate(walker, node.body if test.const else node.orelse)
+        if test.const is not None:
+            return evaluate(walker, node.body if truth(test) else node.orelse)
         first, second = evaluate(walker, node.body), evaluate(walker, node.orelse)
         return Value(first.axes | second.axes, first.kind, level=max(first.level, second.level))
     return Value(kind="int")
@@ -110,13 +118,17 @@ def unary(walker: Walker, node: ast.UnaryOp) -> Value:
 def comparison(walker: Walker, node: ast.Compare) -> Value:
     left, right = evaluate(walker, node.left), evaluate(walker, node.comparators[0])
     test = type(node.ops[0])
+    decided = identity(node, left, right)
+    if decided is not None:
+        return Value(kind="bool", const=decided, terms={})
     if isinstance(left.const, (int, float)) and isinstance(right.const, (int, float)) and test in COMPARE:
-        return Value(kind="bool", const=COMPARE[test](left.const, right.const))
+        run_time = left.run_time or right.run_time
+        return Value(kind="bool", const=COMPARE[test](left.const, right.const), run_time=run_time)
     bounds: tuple[Bound, ...] = ()
     if left.terms and isinstance(right.const, int) and test in (ast.Lt, ast.LtE, ast.GtE, ast.Gt):
         bounds = bound(left, int(right.const) - left.offset, test)
         whole = bounds[0].low <= 0 and bounds[0].high >= count_of(left.terms)
-        if whole and (exact(walker, left) or not masks(left)):
+        if whole and not right.run_time and (exact(walker, left) or not masks(left)):
             return Value(left.axes, "bool", const=True)  # the mask never cuts: the compiler drops it
     # A bound of an index holds for a whole vector; an index is compared with loaded data element by element, in 64 bits
     # with a sum of its own.
@@ -127,6 +139,23 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
     result = walker.apply(name, [left, right], cost if axes else 0.0, tag=test)
     result.kind, result.bounds = "bool", bounds
     return result
+
+
+def identity(node: ast.Compare, left: Value, right: Value) -> bool | None:
+    """Whether an argument is None, or one text another; None where that is not what is asked or not known."""
+    other = node.comparators[0]
+    if isinstance(other, ast.Constant) and other.value is None:
+        same = left.const is ABSENT
+        known = same or left.const is not None or left.pointer is not None
+    elif isinstance(other, ast.Constant) and isinstance(other.value, str):
+        same, known = left.const == other.value, left.const is not None
+    elif isinstance(left.const, str) and isinstance(right.const, str):
+        same, known = left.const == right.const, True
+    else:
+        return None
+    if not known:
+        return None
+    return same if isinstance(node.ops[0], (ast.Is, ast.Eq)) else not same
 
 
 def masks(value: Value) -> bool:
@@ -161,7 +190,8 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
             result = FOLD[kind](left.const, right.const)
         except (ZeroDivisionError, TypeError, ValueError, OverflowError):
             return Value()
-        return Value(kind=left.kind if left.kind != "int" else right.kind, const=result, terms={})
+        run_time = left.run_time or right.run_time
+        return Value(kind=left.kind if left.kind != "int" else right.kind, const=result, terms={}, run_time=run_time)
     if left.pointer or right.pointer:
         base, moved = (left, right) if left.pointer else (right, left)
         terms, offset = add(base, moved, -1 if kind is ast.Sub else 1)
@@ -205,7 +235,7 @@ def index_arithmetic(walker: Walker, op: ast.operator, left: Value, right: Value
             steps = dict.fromkeys(other.axes, FAR)
             return affine(result, {Atom(f"*{walker.fresh}", count_of(other.terms), other.axes, steps): 1}, 0)
     elif isinstance(op, (ast.FloorDiv, ast.Mod)) and isinstance(right.const, int) and right.const > 0:
-        return divided(walker, isinstance(op, ast.Mod), left, int(right.const), wide)
+        return divided(walker, isinstance(op, ast.Mod), left, int(right.const), wide, right.run_time)
     else:
         result = walker.apply("index_shift", [left, right], some * wide, tag=type(op))
     return opaque(walker, (left, right), result)
@@ -249,8 +279,8 @@ def followed(terms: Mapping[Atom, int], axis: str, tile: int) -> int:
     return 1
 
 
-def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float) -> Value:
-    power = divisor & (divisor - 1) == 0
+def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float, run_time: bool = False) -> Value:
+    power = divisor & (divisor - 1) == 0 and not run_time
     axes = left.axes
     known = form(left)
     if known is None:
@@ -265,7 +295,7 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
     if power:
         result = walker.apply("index_mask" if modulo else "index_shift", [left], cost, name, (modulo, divisor))
     else:  # the remainder is made from the quotient
-        result = walker.apply("index_divide", [left], cost, name, divisor)
+        result = walker.apply("integer_divide" if run_time else "index_divide", [left], cost, name, divisor)
         if modulo:
             result = walker.apply("index_multiply", [left, result], cost, name, divisor)
     if not negative and any("%" in a.name for a in terms) and count_of(terms) <= SHORT:

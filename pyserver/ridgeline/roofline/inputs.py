@@ -27,6 +27,37 @@ class DeviceSpec:
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
+class LaunchedArgument:
+    name: str
+    size: tuple[int, ...] | None = None
+    """Of a tensor; None for all else."""
+    stride: tuple[int, ...] | None = None
+    """In elements."""
+    type: str | None = None
+    """Of a tensor, as torch names it (``bfloat16``); of a value that is a type: ``triton.language`` or ``torch``; ``unknown``
+    for what could not be described."""
+    value: Any = None
+    same_as: str | None = None
+    """The earlier argument that is the same tensor."""
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Launched:
+    """A program's own Triton kernel as it was launched: what the agent saw of it."""
+
+    text: str | None = None
+    """A module with the kernel and the helpers and constants that it uses."""
+    arguments: tuple[LaunchedArgument, ...] = ()
+    """In the order of the signature, compile-time constants among them."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """``num_warps``, ``num_stages``… where they were given."""
+
+    def integer(self, option: str, default: int) -> int:
+        value = dict(self.options).get(option)
+        return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
 class KernelInput:
     name: str
     """Descriptive name (the launching op's for Triton)."""
@@ -64,6 +95,8 @@ class KernelInput:
     best_config: dict[str, Any] | None = None
     """``<hash>.best_config`` beside the kernel file."""
     on_cpu: bool = False
+    launched: Launched | None = None
+    """Of a kernel that the program launches itself, where the agent saw with which arguments."""
     useful_rows_pct: float | None = None
     """Share of the batch's positions that are no padding, where sequence lengths were recorded."""
 

@@ -43,6 +43,8 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
 def blind(kernel: KernelInput, analysis: Analysis) -> bool:
     """Whether neither sizes nor block sizes of a user's kernel are known: what the walk counted would mean nothing."""
     source = analysis.source
+    if kernel.launched is not None:
+        return False
     return not source.by_inductor and not source.signature and not arguments_are_its_own(kernel)
 
 

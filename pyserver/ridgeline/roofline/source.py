@@ -35,18 +35,29 @@ class KernelSource:
     test_arguments: tuple[tuple[int, int] | None, ...] = ()
     """``get_args`` of Inductor's file: (elements, bytes an element) of each argument, None for scalars."""
     helpers: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    globals: dict[str, Any] = field(default_factory=dict)
+    """Numbers and texts that the module names (``LN2 = 0.693``, ``tl.constexpr`` or not)."""
 
     @property
     def by_inductor(self) -> bool:
         return self.heuristic is not None and self.heuristic != "user_autotune"
 
     @property
+    def constexprs(self) -> set[str]:
+        """Arguments that the text declares to be compile-time constants."""
+        return {a.arg for a in parameters(self.function) if _is_constexpr(a)}
+
+    @property
     def arguments(self) -> list[str]:
         """Arguments of a launch in order: without compile-time constants."""
-        names = [a.arg for a in self.function.args.args]
         if self.signature:
             return [n for n in self.signature if self.signature[n] != "constexpr" and n not in self.constants]
-        return [a.arg for a in self.function.args.args if not _is_constexpr(a)] if names else []
+        return [a.arg for a in parameters(self.function) if not _is_constexpr(a)]
+
+
+def parameters(function: ast.FunctionDef) -> list[ast.arg]:
+    """In the order of the signature."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
 def _is_constexpr(argument: ast.arg) -> bool:
@@ -111,7 +122,27 @@ def parse_kernel(text: str, name: str | None = None) -> KernelSource | None:
         configs=len(configs.elts) if isinstance(configs, ast.List) else None,
         test_arguments=_test_arguments(tree),
         helpers={n.name: n for n in jitted if n is not function},
+        globals=_globals(tree),
     )
+
+
+def _globals(tree: ast.Module) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        target = (
+            node.targets[0]
+            if isinstance(node, ast.Assign)
+            else node.target
+            if isinstance(node, ast.AnnAssign)
+            else None
+        )
+        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+        if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("constexpr") and value.args:
+            value = value.args[0]
+        known = literal(value)
+        if isinstance(target, ast.Name) and isinstance(known, (bool, int, float, str)):
+            found[target.id] = known
+    return found
 
 
 def _as_dict(value: Any) -> dict[Any, Any]:

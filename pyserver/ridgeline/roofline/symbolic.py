@@ -24,6 +24,14 @@ KIND_OF: dict[str, Kind] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The value None of a Triton argument: a pointer that was not given."""
+
+
+ABSENT = Absent()
+
+
 @dataclass(frozen=True, eq=True, slots=True)
 class Atom:
     """Something that takes ``count`` distinct values 0 … count-1."""
@@ -62,7 +70,7 @@ class Value:
     """None: not a known affine form. An empty dict: uniform over atoms."""
     offset: int = 0
     const: Any = None
-    """A compile-time constant (int, float, bool), None otherwise."""
+    """A known number (or bool; of compile-time arguments also a text or ``ABSENT``), None otherwise."""
     pointer: str | None = None
     element: str = "fp32"
     bounds: tuple[Bound, ...] = ()
@@ -77,6 +85,8 @@ class Value:
     """A sign that a sum or product absorbs, but no function."""
     product: bool = False
     """The result of a multiplication, which a sum that uses it absorbs."""
+    run_time: bool = False
+    """Whether the number is one that the compiler does not know: an argument of the launch."""
     key: Any = field(default_factory=object)
     """Equal for values that the compiler sees to be the same."""
 
@@ -243,6 +253,11 @@ def union_elements(accesses: Iterable[Access]) -> int:
         return 0
     total = max(sum(group.values()) for group in largest.values())
     return total if indirect or low is None else min(total, high - low + 1)
+
+
+def truth(value: Value) -> bool:
+    """Of a known value, as Python sees it."""
+    return value.const is not ABSENT and bool(value.const)
 
 
 def add(a: Value, b: Value, sign: int = 1) -> tuple[dict[Atom, int] | None, int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from ridgeline.roofline import launched
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.inputs import KernelInput
@@ -60,17 +61,19 @@ class Analysis:
 
 def analyse(kernel: KernelInput) -> Analysis | None:
     """None where there is no source, or none that parses."""
-    if not kernel.kernel_source:
-        return None
     source = find(kernel)
     if source is None:
         return None
-    constants = configuration(kernel, source)
+    if kernel.launched is not None:
+        constants = launched.constants(source, kernel.launched)
+    else:
+        constants = configuration(kernel, source)
     scalars = run_time_scalars(kernel, source)
     warps = kernel.num_warps or (math.prod(kernel.block) // 32 if kernel.block else 4)
     return _analyse(
-        kernel.kernel_source,
+        text_of(kernel),
         source.function.name,
+        tuple(source.signature.items()),
         tuple(sorted(constants.items())),
         tuple(sorted(scalars.items())),
         kernel.grid or (1, 1, 1),
@@ -78,12 +81,20 @@ def analyse(kernel: KernelInput) -> Analysis | None:
     )
 
 
+def text_of(kernel: KernelInput) -> str:
+    """Of a kernel that the program launches, what the agent kept of it: the file may have been edited since."""
+    return (kernel.launched.text if kernel.launched is not None else None) or kernel.kernel_source or ""
+
+
 def find(kernel: KernelInput) -> KernelSource | None:
-    text = kernel.kernel_source or ""
+    """The kernel's source, with the types of its arguments where they were recorded."""
+    text = text_of(kernel)
+    if not text:
+        return None
     for name in (kernel.symbol, kernel.name, None):
         source = parse_kernel(text, name)
         if source is not None:
-            return source
+            return source if kernel.launched is None else launched.with_signature(source, kernel.launched)
     return None
 
 
@@ -93,9 +104,9 @@ Values = tuple[tuple[str, Any], ...]
 
 @lru_cache(maxsize=4096)
 def _analyse(
-    text: str, name: str, constants: Values, scalars: Values, grid: tuple[int, ...], warps: int
+    text: str, name: str, types: Values, constants: Values, scalars: Values, grid: tuple[int, ...], warps: int
 ) -> Analysis | None:
-    walked = _walk(text, name, constants, scalars, grid)
+    walked = _walk(text, name, types, constants, scalars, grid)
     if walked is None:
         return None
     source, tally = walked
@@ -104,11 +115,12 @@ def _analyse(
 
 @lru_cache(maxsize=4096)
 def _walk(
-    text: str, name: str, constants: Values, scalars: Values, grid: tuple[int, ...]
+    text: str, name: str, types: Values, constants: Values, scalars: Values, grid: tuple[int, ...]
 ) -> tuple[KernelSource, Tally] | None:
     source = parse_kernel(text, name)
     if source is None:
         return None
+    source = replace(source, signature=dict(types))
     try:
         return source, Walker(source, {**source.constants, **dict(constants)}, dict(scalars), grid).run()
     except RecursionError:
@@ -143,6 +155,8 @@ def configuration(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
 
 def run_time_scalars(kernel: KernelInput, source: KernelSource) -> dict[str, float | int]:
     """Values of the scalar arguments, where the trace recorded them."""
+    if kernel.launched is not None:
+        return launched.scalars(source, kernel.launched)
     scalars: dict[str, float | int] = {}
     if not arguments_are_its_own(kernel):
         return scalars
@@ -171,6 +185,8 @@ def number(text: Any) -> float | int | None:
 
 def buffer_bytes(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
     """Bytes at different addresses behind each pointer argument: recorded shapes, else Inductor's test arguments."""
+    if kernel.launched is not None:
+        return launched.buffer_bytes(kernel.launched)
     sizes: dict[str, int] = {}
     names = source.arguments
     for name, argument in zip(names, source.test_arguments):

@@ -56,7 +56,7 @@ def block_constants(source: KernelSource) -> set[str] | None:
 
 def inferred(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand, Analysis] | None:
     """Demand and walked source under the inferred block size; None where the text does not allow it."""
-    source = find(kernel) if kernel.kernel_source else None
+    source = find(kernel) if kernel.launched is None else None
     rate = streaming_rate(device)
     if source is None or source.signature or arguments_are_its_own(kernel) or not kernel.grid or not rate:
         return None

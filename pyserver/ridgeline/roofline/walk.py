@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ridgeline.roofline.source import KernelSource
-from ridgeline.roofline.symbolic import KIND_OF, Access, Atom, Value, add, form
+from ridgeline.roofline.source import KernelSource, parameters
+from ridgeline.roofline.symbolic import KIND_OF, Access, Atom, Kind, Value, add, form, truth
 
 INDEX_NAME = re.compile(r"^(x|y|z|r\d*_?)index$")
 NUMEL_NAME = re.compile(r"^(x|y|z|r\d*_?)numel$")
@@ -85,7 +85,10 @@ class Walker:
         """Value numbers: keys made of keys are replaced by a number, or their length would double with every use."""
         self.fresh = 0
         self.calls = 0
-        for argument in source.function.args.args:
+        for name, value in source.globals.items():
+            self.names[name] = Value(const=value, kind="int" if isinstance(value, int) else "float", terms={})
+        pointers = set() if source.signature else pointer_parameters(source.function)
+        for argument in parameters(source.function):
             name = argument.arg
             declared = source.signature.get(name, "")
             value = constants.get(name, scalars.get(name))
@@ -94,8 +97,12 @@ class Walker:
                 self.names[name] = Value(pointer=name, kind="pointer", element=element, terms={}, key=name)
             elif isinstance(value, (int, float)):
                 fallback = "int" if isinstance(value, int) else "float"
-                self.names[name] = Value(const=value, kind=KIND_OF.get(declared, fallback), terms={}, key=value)  # type: ignore[arg-type]
-            elif declared or not name.endswith("ptr"):
+                kind: Kind = KIND_OF.get(declared, fallback)  # type: ignore[arg-type]  # both are kinds
+                run_time = name not in constants
+                self.names[name] = Value(const=value, kind=kind, terms={}, key=value, run_time=run_time)
+            elif value is not None:
+                self.names[name] = Value(const=value, terms={}, key=value)
+            elif declared or not (name in pointers or name.endswith("ptr")):
                 self.names[name] = Value(kind=KIND_OF.get(declared, "int"), terms={}, key=name)
             else:
                 self.names[name] = Value(pointer=name, kind="pointer", terms={}, key=name)
@@ -164,8 +171,8 @@ class Walker:
             self.loop(node)
         elif isinstance(node, ast.If):
             test = self.value(node.test)
-            if isinstance(test.const, (bool, int)):
-                self.block(node.body if test.const else node.orelse)
+            if test.const is not None:
+                self.block(node.body if truth(test) else node.orelse)
             else:
                 self.block(node.body)
                 self.block(node.orelse)
@@ -239,10 +246,13 @@ class Walker:
                 self.names[name_of] = moved
 
     def quiet(self, node: ast.expr) -> Value:
-        """The value of an expression, without noting its operations."""
-        mark, seen = len(self.tally.operations), set(self.seen)
+        """The value of an expression, without noting what it does."""
+        tally = self.tally
+        noted: tuple[list[Any], ...] = (tally.operations, tally.accesses, tally.dots)
+        marks, seen = [len(one) for one in noted], set(self.seen)
         value = self.value(node)
-        del self.tally.operations[mark:]
+        for one, mark in zip(noted, marks):
+            del one[mark:]
         self.seen = seen
         return value
 
@@ -250,6 +260,39 @@ class Walker:
         from ridgeline.roofline.expressions import evaluate
 
         return evaluate(self, node)
+
+
+def pointer_parameters(function: ast.FunctionDef) -> set[str]:
+    """Arguments that are what a load or store starts from: the first term of its address, directly or through variables."""
+    assigned: dict[str, list[ast.expr]] = {}
+    starts: list[ast.expr] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            assigned.setdefault(node.targets[0].id, []).append(node.value)
+        elif isinstance(node, ast.Call) and node.args:
+            called = ast.unparse(node.func).split(".")[-1]
+            if (
+                called in ("load", "store")
+                or called.startswith("atomic_")
+                or called in ("make_block_ptr", "make_tensor_descriptor")
+            ):
+                starts.append(node.args[0])
+    found: set[str] = set()
+    seen: set[str] = set()
+    while starts:
+        node = starts.pop()
+        while isinstance(node, (ast.BinOp, ast.Call)):
+            if isinstance(node, ast.BinOp):
+                node = node.left
+            elif isinstance(node.func, ast.Attribute) and node.args:  # tl.advance(pointer, …), pointer.to(…)
+                node = node.args[0] if ast.unparse(node.func.value) in ("tl", "triton.language") else node.func.value
+            else:
+                break
+        if isinstance(node, ast.Name) and node.id not in seen:
+            seen.add(node.id)
+            found.add(node.id)
+            starts += assigned.get(node.id, [])
+    return found & {a.arg for a in parameters(function)}
 
 
 def replaced(value: Value, level: int) -> Value:

@@ -1,0 +1,181 @@
+"""A program's own Triton kernels: bytes, FLOPs and bound of each launch from the arguments that the agent noted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ridgeline.assemble.direct import direct_launches
+from ridgeline.roofline import KernelInput, estimate
+from ridgeline.roofline.inputs import Launched, LaunchedArgument
+from ridgeline.roofline.launched import configuration
+from ridgeline.roofline.triton_model import analyse
+from ridgeline.sidecar import Sidecar, TritonKernel
+from ridgeline.trace.reader import read_trace
+from ridgeline.trace.work import work_table
+from roofline_kernels import H200
+
+SCALE = """
+import triton
+import triton.language as tl
+
+HALF = tl.constexpr(0.5)
+
+@triton.jit
+def scale(X, bias, Y, rows, cols, stride, ACTIVATION: tl.constexpr, HAS_BIAS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    mask = i < cols
+    x = tl.load(X + row * stride + i, mask=mask)
+    if HAS_BIAS:
+        x += tl.load(bias + i, mask=mask)
+    if bias is not None and ACTIVATION == "erf":
+        x = tl.erf(x)
+    elif ACTIVATION == "half":
+        x = x * HALF
+    tl.store(Y + row * stride + i, x.to(Y.dtype.element_ty), mask=mask)
+"""
+LOOP = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def gather_sum(x_ptr, y_ptr, n, parts, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for part in range(parts):
+        total += tl.load(x_ptr + part * n + i, mask=i < n, other=0.0)
+    tl.store(y_ptr + i, total, mask=i < n)
+"""
+
+
+def tensor(name: str, *size: int, type: str = "float32") -> LaunchedArgument:
+    strides = [int(np.prod(size[i + 1 :])) for i in range(len(size))]
+    return LaunchedArgument(name=name, size=size, stride=tuple(strides), type=type)
+
+
+def value(name: str, given: Any) -> LaunchedArgument:
+    return LaunchedArgument(name=name, value=given)
+
+
+def launch(text: str, symbol: str, grid: int, us: float, *arguments: LaunchedArgument) -> KernelInput:
+    return KernelInput(
+        name=symbol,
+        symbol=symbol,
+        category="user_triton",
+        duration_us=us,
+        count=1,
+        grid=(grid, 1, 1),
+        block=(128, 1, 1),
+        launched=Launched(text=text, arguments=arguments),
+    )
+
+
+def scaled(activation: Any, bias: bool, us: float = 48.0, type: str = "float32") -> KernelInput:
+    return launch(
+        SCALE, "scale", 16384, us,
+        tensor("X", 16384, 2000, type=type), tensor("bias", 2000, type=type) if bias else value("bias", None),
+        tensor("Y", 16384, 2000, type="bfloat16"), value("rows", 16384), value("cols", 2000), value("stride", 2000),
+        value("ACTIVATION", activation), value("HAS_BIAS", bias), value("BLOCK", 2048),
+    )  # fmt: skip
+
+
+def test_bytes_follow_from_shapes_types_and_masks() -> None:
+    plain = estimate(scaled("half", False), H200)
+    assert plain.bytes == 16384 * 2000 * (4 + 2)  # what the mask leaves of 2048 columns
+    assert plain.bound == "memory"
+    assert estimate(scaled("half", False, type="bfloat16"), H200).bytes == 16384 * 2000 * (2 + 2)
+    assert estimate(scaled("half", True), H200).bytes == 16384 * 2000 * (4 + 2) + 2000 * 4
+
+
+def test_branches_on_constants_are_decided() -> None:
+    erf, without = analyse(scaled("erf", True)), analyse(scaled("erf", False))
+    assert erf is not None
+    assert without is not None
+    assert "erf" in erf.warp.by_operation
+    assert "erf" not in without.warp.by_operation  # ``bias is not None`` is false
+    assert "erf" not in analyse(scaled("half", True)).warp.by_operation  # type: ignore[union-attr]
+    assert erf.warp.issued > 2 * without.warp.issued
+    assert configuration(scaled("erf", True)) == "ACTIVATION=erf,HAS_BIAS=True,BLOCK=2048"
+
+
+@pytest.mark.parametrize("parts", [3, 40])
+def test_a_loop_runs_as_often_as_its_argument_says(parts: int) -> None:
+    n = 1 << 22
+    kernel = launch(
+        LOOP, "gather_sum", n // 1024, 400.0,
+        tensor("x_ptr", parts, n), tensor("y_ptr", n), value("n", n), value("parts", parts), value("BLOCK", 1024),
+    )  # fmt: skip
+    found = analyse(kernel)
+    assert found is not None
+    assert [a.trips for a in found.tally.accesses if not a.store] == [parts]
+    assert estimate(kernel, H200).bytes == (parts + 1) * n * 4
+
+
+def event(**values: Any) -> dict[str, Any]:
+    return {"ph": "X", "pid": 1, "tid": 1, **values}
+
+
+def traced(tmp_path: Path, sizes: list[tuple[int, float]]) -> Path:
+    """Launches of ``scale`` one after the other: (programs, microseconds)."""
+    events: list[dict[str, Any]] = []
+    for i, (programs, us) in enumerate(sizes):
+        at = 100.0 + 1000 * i
+        events += [
+            event(cat="cuda_driver", name="cuLaunchKernelEx", ts=at, dur=5, args={"correlation": i + 1}),
+            event(
+                cat="kernel", name="scale", ts=at + 10, dur=us, tid=7, pid=0,
+                args={"correlation": i + 1, "device": 0, "stream": 7, "grid": [programs, 1, 1], "block": [128, 1, 1]},
+            ),
+        ]  # fmt: skip
+    document = {
+        "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+        "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "numSms": 132, "computeMajor": 9, "computeMinor": 0}],
+        "traceEvents": events,
+    }
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def sidecar(recorded: list[list[int]], *calls: tuple[int, int]) -> Sidecar:
+    """``scale`` with calls of (programs, columns)."""
+    rows = [
+        {
+            "arguments": [
+                {"name": "X", "size": [n, c], "stride": [c, 1], "dtype": "float32"},
+                {"name": "cols", "value": c},
+            ],
+            "grid": [n],
+            "options": {},
+        }
+        for n, c in calls
+    ]
+    return Sidecar(
+        triton_calls=[TritonKernel(name="scale", file="/x.py", line=1, text=SCALE, calls=rows, recorded=recorded)]
+    )
+
+
+def columns(tmp_path: Path, notes: Sidecar, sizes: list[tuple[int, float]]) -> list[int | None]:
+    trace = read_trace(traced(tmp_path, sizes))
+    work = work_table(trace)
+    found = direct_launches(trace, work, notes)
+    launches = [found.of(row) for row in range(len(work.start))]
+    return [one.arguments[1].value if one else None for one in launches]
+
+
+def test_a_launch_finds_its_arguments_by_its_grid(tmp_path: Path) -> None:
+    notes = sidecar([], (64, 100), (128, 200))
+    assert columns(tmp_path, notes, [(128, 5.0), (64, 5.0), (32, 5.0)]) == [200, 100, None]
+
+
+def test_launches_of_one_grid_are_told_apart_by_time(tmp_path: Path) -> None:
+    at = 1_700_000_000_000_000_000
+    recorded = [[at + 90_000, 0], [at + 1_095_000, 1], [at + 2_095_000, -1], [at + 3_095_000, 0]]
+    notes = sidecar(recorded, (64, 100), (64, 200))
+    assert columns(tmp_path, notes, [(64, 5.0), (64, 5.0), (64, 5.0), (64, 5.0)]) == [100, 200, None, 100]
+    assert columns(tmp_path, sidecar([], (64, 100), (64, 200)), [(64, 5.0)]) == [None]  # nothing tells: not guessed
