@@ -142,3 +142,36 @@ def test_the_preamble_of_a_break_is_left_out() -> None:
     reason = "Encountered graph break when attempting to trace CALL: a function call:\n\nUnsupported Tensor.item() call\n  Explanation"
     (finding,) = _by_code(_find([CompileEvent(kind="break", reason=reason, file="f.py", line=6)]), "graph-break")
     assert finding.message.startswith("The compiled function is cut in two: Unsupported Tensor.item() call.")
+
+
+def _left_to_python(*, graph: bool) -> TraceBuilder:
+    """A region whose function Dynamo left to Python, beside one (``graph``) that runs generated code."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 1000.0
+        b.step(t, 1000.0)
+        b.line(t, t + 990, "solve.py", 18, "z = torch.tanh(self.mix(z) + u)")
+        b.op("Torch-Compiled Region: 0/0", t, 600)
+        b.op("aten::tanh", t + 10, 500, dims=[[64, 64]], types=["float"])
+        if graph:
+            b.op("Torch-Compiled Region: 1/0", t + 610, 380)
+            b.op("## Call CompiledFxGraph fabc ##", t + 620, 300)
+            b.op("cpp_fused_sin_0", t + 630, 200)
+    return b
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_what_a_break_leaves_to_python_is_no_fallback(graph: bool) -> None:
+    events = [CompileEvent(kind="break", reason="Data-dependent branching", file="solve.py", line=21)]
+    findings = _find(events, _left_to_python(graph=graph))
+    assert not _by_code(findings, "fallback-kernel")
+    (finding,) = _by_code(findings, "graph-break")
+    assert finding.evidence["uncompiled_us_per_step"] == pytest.approx(500.0)
+    assert "500 µs per step is not compiled" in finding.message
+
+
+def test_a_break_whose_parts_are_compiled_leaves_nothing() -> None:
+    events = [CompileEvent(kind="break", reason="print", file="rotate.py", line=7)]
+    (finding,) = _by_code(_find(events, _generated("aten::sort", "float")), "graph-break")
+    assert finding.evidence["uncompiled_us_per_step"] == 0.0
+    assert "not compiled" not in finding.message

@@ -264,6 +264,41 @@ def test_without_steps_a_program_of_one_statement_repeats_by_its_own_loop(others
     assert len(_by_code(find(b.context()), "small-kernels")) == expected
 
 
+@pytest.mark.parametrize(("index", "dim", "expected"), [("row", "0", 1), ("batch", "0", 0), ("row", "1", 0)])
+def test_without_steps_a_loop_over_single_rows_is_one_and_over_batches_is_not(
+    index: str, dim: str, expected: int
+) -> None:
+    """``model(x[i : i + 1])`` against ``model(x[i : i + 32])`` and a time step ``x[:, t]`` of a recurrent network."""
+    b = TraceBuilder()
+    width = 1 if index == "row" else 32
+    for i in range(60):
+        t = 200.0 * i
+        b.line(t, t + 150, "train.py", 7, "out = model(x[i : i + 1])")
+        taken = ["", dim, str(i * width), str((i + 1) * width), "1"]
+        b.op("aten::slice", t, 2.0, dims=[[64, 64], [], [], [], []], types=["float"], concrete=taken)
+        b.op("aten::mm", t + 10, 8.0, dims=[[width, 64], [64, 64]], types=["float", "float"])
+        b.line(t + 150, t + 200, "train.py", 8, "total += out")
+        b.op("aten::add_", t + 160, 30.0, dims=[[64]], types=["float"])
+    found = [f for f in _by_code(find(b.context()), "small-kernels") if f.line == 7]
+    assert len(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"), [(small_kernels.NOTHING_US - 0.1, 0), (small_kernels.NOTHING_US + 0.1, 1)]
+)
+def test_operations_that_find_nothing_to_do_make_no_loop(time: float, expected: int) -> None:
+    """``clip_grad_norm_`` asks every gradient's norm to be on the device where it is."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 1_000.0
+        b.step(t, 1_000.0)
+        b.line(t, t + 1_000, "train.py", 9, "clip_grad_norm_(model.parameters(), 1.0)")
+        for i in range(64):
+            b.op("aten::to", t + 10 * i, time, dims=[[]], types=["float"])
+        b.op("aten::mm", t + 700, 250.0, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    assert len(_by_code(find(b.context()), "small-kernels")) == expected
+
+
 def _loop(count: int, time: float = 2.0, *, compiled: bool = False) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):

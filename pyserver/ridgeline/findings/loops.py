@@ -73,8 +73,8 @@ class Loops:
 
     def over_parts(self, ops: list[int], run: int = RUN, *, varying: bool = True) -> list[Stretch]:
         """The loops over parts that the outermost calls of these ops, one operation on one set of shapes, belong to, each
-        from its first call to its last: ``run`` repetitions with nothing heavy between, or (``varying``) with another part
-        each. Empty if it is none."""
+        from its first call to its last: ``run`` repetitions with nothing heavy between, or with another part each. Not
+        ``varying``: only another single row each, as the batches of a program's own loop are not. Empty if it is none."""
         facts = self.facts
         tops = np.array(sorted({facts.outermost(r) for r in ops}), dtype=np.int32)
         tids = facts.trace.ops.tid[tops]
@@ -89,18 +89,29 @@ class Loops:
         near = apart <= FAR * np.median(apart)
         light = (np.diff(self._heavy[tid][at]) == 0) & near
         found = [(lo, hi) for lo, hi in _runs(light) if hi - lo + 1 >= run]
-        if not found and varying:
-            parts = [self._parts(calls[lo:hi]) for lo, hi in itertools.pairwise(at)]
+        if not found:
+            parts = [self._parts(calls[lo:hi], single=not varying) for lo, hi in itertools.pairwise(at)]
             changes = sum(bool(a) and a != b for a, b in itertools.pairwise(parts))
             if changes >= VARYING * (len(parts) - 1) and changes >= run - 2:
                 found = _runs(near)
         start, end = self.facts.trace.ops.start, self.facts.op_end
         return [(tid, float(start[tops[lo]]), end(int(tops[hi]))) for lo, hi in found]
 
-    def _parts(self, calls: I32) -> tuple[int, ...]:
+    def _parts(self, calls: I32, *, single: bool) -> tuple[int, ...]:
         """What these calls take out of tensors: their argument sets, which hold the index."""
         facts = self.facts
-        return tuple(int(facts.trace.ops.args[r]) for r in calls if facts.op_name(int(r)) in PARTS)
+        takes = [int(r) for r in calls if facts.op_name(int(r)) in PARTS]
+        return tuple(int(facts.trace.ops.args[r]) for r in takes if not single or self._is_row(r))
+
+    def _is_row(self, op: int) -> bool:
+        """Whether one row of a tensor's first dimension is taken: ``x[i]``, ``x[i : i + 1]``."""
+        args, name = int(self.facts.trace.ops.args[op]), self.facts.op_name(op)
+        concrete = (self.facts.trace.op_args.concrete_inputs[args] or []) if args >= 0 else []
+        numbers = [int(c) if isinstance(c, str) and c.lstrip("-").isdigit() else None for c in concrete[1:4]]
+        if name == "aten::select":
+            return numbers[:1] == [0]
+        start, end = (numbers[1], numbers[2]) if len(numbers) == 3 else (None, None)
+        return name == "aten::slice" and numbers[0] == 0 and start is not None and end == start + 1
 
 
 def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.regions import Regions
 from ridgeline.profile import CompileEvent, SourceRef
 
 RECOMPILES = 2
@@ -17,6 +18,8 @@ RECOMPILES = 2
 else changes from call to call."""
 LIMIT_SIGNS = ("recompile_limit", "cache_size_limit")
 """Dynamo's words when it gives a function up after too many recompiles."""
+UNCOMPILED_PCT = 1.0
+"""Of the step: from here on what a break leaves uncompiled is named. A truth value asked at the break is less."""
 GUARD_ID = re.compile(r"^\d+/\d+: ")
 BREAK_PREFIX = re.compile(r"^Encountered graph break when attempting to trace [^\n]*\n+")
 USER_LINE = re.compile(r'File "([^"]+)", line (\d{1,9})')
@@ -66,8 +69,9 @@ def rule(facts: Facts) -> list[Candidate]:
             given_up.append(event)
         elif event.kind in KINDS:
             groups[(event.kind, *_place(facts, event))].append(event)
+    uncompiled = facts.time_of(Regions(facts).uncompiled()) if any(kind == "break" for kind, _, _ in groups) else 0.0
     found = [
-        _candidate(facts, KINDS[kind], file, line, events, limit=bool(given_up))
+        _candidate(facts, KINDS[kind], file, line, events, limit=bool(given_up), uncompiled=uncompiled)
         for (kind, file, line), events in groups.items()
     ]
     if given_up and not any(kind == "recompile" for kind, _, _ in groups):
@@ -84,12 +88,24 @@ def _place(facts: Facts, event: CompileEvent) -> tuple[str | None, int | None]:
 
 
 def _candidate(
-    facts: Facts, kind: _Kind, file: str | None, line: int | None, events: list[CompileEvent], *, limit: bool
+    facts: Facts,
+    kind: _Kind,
+    file: str | None,
+    line: int | None,
+    events: list[CompileEvent],
+    *,
+    limit: bool,
+    uncompiled: float = 0.0,
 ) -> Candidate:
     count = f" ({words.times(len(events))})" if len(events) > 1 else ""
     took = [e.time_us for e in events if e.time_us is not None]
     recompiles = kind.code == "recompile"
     given_up = " Dynamo has given up: it runs uncompiled now." if recompiles and limit else ""
+    if kind.code == "graph-break" and uncompiled >= UNCOMPILED_PCT / 100.0 * facts.recorded_us:
+        given_up = (
+            f" Of what runs in compiled regions {words.time(facts.per_step(uncompiled))} {facts.per} is not compiled; a break in a "
+            "loop leaves the whole function to Python."
+        )
     launches = facts.graph_launches / facts.n if kind.code == "cudagraph-skip" and not facts.on_cpu else None
     return Candidate(
         code=kind.code,
@@ -103,6 +119,7 @@ def _candidate(
             "count": len(events),
             "threshold": RECOMPILES if recompiles else None,
             "compile_us": sum(took) if took else None,
+            "uncompiled_us_per_step": facts.per_step(uncompiled) if kind.code == "graph-break" else None,
             "graph_launches_per_step": launches,
         },
     )

@@ -8,10 +8,10 @@ from collections import defaultdict
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.regions import Regions
 from ridgeline.findings.rules.small_kernels import VIEWS
 from ridgeline.profile import SourceRef
 
-REGIONS = ("## Call CompiledFxGraph", "CompiledFunction", "Torch-Compiled Region")
 CHOSEN = (
     "mm addmm bmm baddbmm mv addmv dot convolution convolution_backward cudnn_convolution mkldnn_convolution miopen_convolution "
     "_scaled_mm _int_mm _weight_int8pack_mm copy_ empty_strided randint rand randn normal_ uniform_ random_ manual_seed"
@@ -32,10 +32,11 @@ COMPLEX = "c10::complex"
 def rule(facts: Facts) -> list[Candidate]:
     groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     places: dict[tuple[str, str, int], SourceRef] = {}
-    known: dict[int, int] = {}
+    regions = Regions(facts)
     for row in facts.recorded_work:
-        op = _called(facts, int(facts.work.op[row]), known)
-        at = facts.line_of_work(row) if op >= 0 else None
+        op = regions.called_from_graph(int(facts.work.op[row]))
+        name = facts.op_name(op) if op >= 0 else ""
+        at = facts.line_of_work(row) if name.startswith("aten::") and not _chosen(name) else None
         if at is not None:
             key = (facts.op_name(op), at.file, at.line)
             groups[key].append(row)
@@ -46,24 +47,6 @@ def rule(facts: Facts) -> list[Candidate]:
         for (name, file, line), rows in groups.items()
         if (file, line) not in reported
     ]
-
-
-def _called(facts: Facts, op: int, known: dict[int, int]) -> int:
-    """The ATen operator that generated code called at or around ``op``, -1 if none or one chosen on purpose. ``known``
-    keeps the answers, so that ops of one call are walked once."""
-    below: list[int] = []
-    found = -1
-    for above in facts.ancestors(op):
-        if above in known:
-            found = known[above]
-            break
-        if facts.op_name(above).startswith(REGIONS):
-            name = facts.op_name(below[-1]) if below else ""
-            found = below[-1] if name.startswith("aten::") and not _chosen(name) else -1
-            break
-        below.append(above)
-    known.update(dict.fromkeys(below, found))
-    return found
 
 
 def _chosen(name: str) -> bool:

@@ -35,11 +35,13 @@ VIEWS = (
     "aten::resolve_conj aten::resolve_neg aten::lift_fresh aten::alias aten::chunk aten::split aten::unbind"
 ).split()
 """Operations that compute nothing. On a CPU they are rows like any other; alone they make no loop."""
+NOTHING_US = 0.5
+"""A CPU's operation that takes no longer computes nothing either: ``to`` and ``contiguous`` of what is as it should be."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
     # Without steps, what repeats within one cannot be told from what repeats because steps do, unless nothing with weights
-    # lies between for as long as it takes.
+    # lies between for as long as it takes, or every repetition takes one row of a tensor: that is no batch.
     run, varying = (RUN, True) if facts.steps else (COUNT_PER_STEP, False)
     groups: dict[tuple[str, int], dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
     everything: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -63,9 +65,9 @@ def rule(facts: Facts) -> list[Candidate]:
         stretches: list[Stretch] = []
         for rows in kinds.values():
             if (
-                (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
-                or len(rows) < COUNT_PER_STEP * facts.n
-                or float(np.median(facts.work.time[rows])) >= MEDIAN_US
+                len(rows) < COUNT_PER_STEP * facts.n
+                or (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
+                or not (NOTHING_US if facts.on_cpu else 0.0) <= float(np.median(facts.work.time[rows])) < MEDIAN_US
             ):
                 continue
             mine = loops.over_parts(
