@@ -144,7 +144,8 @@ class TritonKernel:
     """What could not be put into it: ``helper NAME``, ``constant NAME``."""
     launches: int = 0
     calls: list[dict[str, Any]] = field(default_factory=list)
-    """{arguments: [{name, size, stride, dtype, device, same_as} or {name, value} or {name, type, value}], grid, options}"""
+    """{arguments: [{name, size, stride, dtype, device, same_as} or {name, value} or {name, type, value}], grid, options}.
+    Of an integer tensor ``content`` {low, high, sorted} says what it held, of a small one its ``values`` as well."""
     recorded: list[list[int]] = field(default_factory=list)
     """[time_ns, index in ``calls`` or -1] of every launch within a window, where launches differed in their arguments. A
     launch is entered here just before the driver is called."""

@@ -48,11 +48,23 @@ def scale(x, y, out):
     scale_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n, 2.0, tl.float32, BLOCK=128)
 
 
+@triton.jit
+def gather_kernel(table_ptr, index_ptr, out_ptr, rows, WIDTH: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.load(index_ptr + row)
+    tl.device_assert((at >= 0) & (at < rows))
+    column = tl.arange(0, WIDTH)
+    tl.store(out_ptr + row * WIDTH + column, tl.load(table_ptr + at * WIDTH + column))
+
+
 x, y = torch.randn(1000), torch.randn(1000)
 out = torch.empty_like(x)
+table, index, rows = torch.randn(50, 16), torch.randint(20, 50, (200,)), torch.empty(200, 16)
 for step in range(12):
+    gather_kernel[(200,)](table, index, rows, 50, WIDTH=16)
     scale(x, y, out)
     scale(x[:64], y[:64], out[:64])
+assert torch.equal(rows, table[index])
 assert torch.allclose(out[100:], x[100:] + y[100:] + 3)
 """
 
@@ -92,6 +104,20 @@ def test_each_set_of_arguments_of_the_run_is_measured(folder: Path) -> None:
     assert all(kernel["problem"] is None and kernel["warm"]["median_us"] > 0 for kernel in found.values())
     assert found["scale_kernel"]["gb"] == pytest.approx(12_000 / 1e9)
     assert any("interpreter" in warning for warning in json.loads(done.stdout)["warnings"])
+
+
+def test_indices_are_those_of_the_run(folder: Path) -> None:
+    """Zeros would read one row of the table again and again."""
+    (run,) = (folder / "runs").glob("*/*/sidecar.json")
+    (gather,) = (row for row in json.loads(run.read_text())["triton_calls"] if row["name"] == "gather_kernel")
+    (call,) = gather["calls"]
+    content = next(one["content"] for one in call["arguments"] if one["name"] == "index_ptr")
+    assert len(content["values"]) == 200
+    assert 20 <= content["low"] < content["high"] < 50
+    done = ridgeline(folder, "bench", "own.py", "--kernel", "gather_kernel", "--warm-cache", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = kernels(done)["gather_kernel"]
+    assert (found["problem"], found["notes"]) == (None, [])
 
 
 def test_an_edited_copy_of_it_is_compared(folder: Path) -> None:

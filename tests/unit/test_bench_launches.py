@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 import time
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ridgeline.agent import triton_calls
+from ridgeline.agent import triton_calls, triton_values
 from ridgeline.agent.triton_calls import TritonCalls, described_call, described_value, standalone
+from ridgeline.agent.triton_values import Values
 from ridgeline.bench import document, launches, plan, workbench
 from ridgeline.sidecar import TritonKernel
 
@@ -111,6 +113,139 @@ def test_a_launch_is_described_by_the_names_of_the_signature(program: dict[str, 
     json.dumps(call, allow_nan=False)
     assert described_value(object()) == {"type": "unknown", "value": "object"}
     assert described_value(float("nan"))["type"] == "unknown"  # nothing that strict JSON could hold
+
+
+INDEX = "torch.int64"
+
+
+class Index(Tensor):
+    """Integers in memory of the host's, as a launch gives them."""
+
+    device = "cpu"
+
+    def __init__(self, values: list[int], *, shape: tuple[int, ...] = (), strides: tuple[int, ...] = ()) -> None:
+        super().__init__(*(shape or (len(values),)), dtype=INDEX)
+        self.memory = (ctypes.c_int64 * len(values))(*values)
+        self.strides = strides or (1,) * len(self.shape)
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+    def data_ptr(self) -> int:
+        return ctypes.addressof(self.memory)
+
+
+def content(tensor: Any, *, values: Values | None = None) -> Any:
+    """What is known of an argument once it was launched with."""
+    argument = triton_calls.described_tensor(tensor)
+    assert (values or Values()).note(argument, tensor, recording=True)  # of the host's memory at any time
+    return argument.get("content")
+
+
+def test_small_integer_arguments_are_kept_and_large_ones_by_their_range() -> None:
+    assert content(Index([7, 0, 3])) == {"low": 0, "high": 7, "sorted": False, "values": [7, 0, 3]}
+    # A column of a table of two: what lies between is somebody else's.
+    column = Index([1, -99, 2, -99, 3], shape=(3, 1), strides=(2, 1))
+    assert content(column) == {"low": 1, "high": 3, "sorted": True, "values": [1, 2, 3]}
+    offsets = content(Index([4 * i for i in range(triton_values.LISTED + 1)]))
+    assert offsets == {"low": 0, "high": 4 * triton_values.LISTED, "sorted": True}
+    sampled = content(Index(list(range(3 * triton_values.SAMPLED))))
+    assert sampled["low"] == 0
+    assert 3 * triton_values.SAMPLED - 4 < sampled["high"] < 3 * triton_values.SAMPLED
+    few = Values()
+    few._listed = 4
+    assert "values" in content(Index([1, 2, 3]), values=few)
+    assert "values" not in content(Index([1, 2, 3]), values=few)
+    assert content(Tensor(4)) is None  # floating-point numbers are nobody's business
+    assert content(Index([])) is None
+
+
+def test_an_argument_without_memory_stays_unknown() -> None:
+    class Stand(Index):
+        def data_ptr(self) -> int:
+            raise RuntimeError("a tensor that only stands for one has no memory")
+
+    assert content(Stand([1])) is None
+
+
+class Device:
+    """A GPU's side of it: copies are done when they are done."""
+
+    capturing = done = False
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import torch
+
+        cuda = SimpleNamespace(is_available=lambda: True, is_current_stream_capturing=lambda: self.capturing,
+                               Event=lambda: SimpleNamespace(record=lambda: None, query=lambda: self.done))  # fmt: skip
+        stand_in = SimpleNamespace(
+            cuda=cuda, no_grad=torch.no_grad, empty=lambda shape, dtype, pin_memory: torch.empty(shape, dtype=dtype)
+        )
+        monkeypatch.setitem(sys.modules, "torch", stand_in)
+
+
+def test_on_a_gpu_nothing_waits_and_a_recording_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    table = torch.tensor([[5, 1], [2, 9]])
+    device = Device(monkeypatch)
+    tensor: Any = SimpleNamespace(is_cuda=True, is_contiguous=lambda: True, detach=lambda: table)
+    argument: dict[str, Any] = {"name": "i", "dtype": "int64", "size": [2, 2], "stride": [2, 1], "device": "cuda:0"}
+    values = Values()
+    assert not values.note(argument, tensor, recording=True)
+    device.capturing = True
+    assert not values.note(argument, tensor, recording=False)
+    device.capturing = False
+    assert values.note(argument, tensor, recording=False)
+    assert not values.arrived(recording=False)  # the program went on
+    device.done = True
+    assert not values.arrived(recording=True)
+    assert "content" not in argument
+    assert values.arrived(recording=False)
+    assert argument["content"] == {"low": 1, "high": 9, "sorted": False, "values": [5, 1, 2, 9]}
+
+
+def test_a_launch_is_looked_at_until_its_integers_are_known(
+    program: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, kind, complaints = hooked()
+    kernel = kind(program["scale"].fn)
+    index = Index([2, 0, 1])
+    for _ in range(6):
+        kernel.run(index, index, 3, grid=(1,))
+    kernel.run(index, index, 4, grid=(1,))
+    kernel.run(index, index, 4, grid=(1,))  # the eighth is looked at, and its integers with it
+    (row,) = calls.rows()
+    assert complaints == []
+    assert [[one.get("content", {}).get("values") for one in call["arguments"][:2]] for call in row["calls"]] == [
+        [[2, 0, 1], [2, 0, 1]]
+    ] * 2
+    assert calls._unread == {}
+    json.dumps(row, allow_nan=False)
+
+
+@pytest.mark.torch
+def test_integers_are_made_as_the_run_had_them() -> None:
+    torch = pytest.importorskip("torch")
+    from ridgeline.agent.made import make
+
+    row: dict[str, Any] = {"size": [3, 1], "stride": [2, 1], "dtype": "int32", "device": "cpu"}
+    few = make(torch, {**row, "content": {"low": 1, "high": 9, "sorted": False, "values": [9, 1, 4]}}, None, 0)
+    assert (few.tolist(), few.stride(), few.dtype) == ([[9], [1], [4]], (2, 1), torch.int32)
+    many = make(
+        torch, {**row, "size": [5000], "stride": [1], "content": {"low": 3, "high": 90, "sorted": True}}, None, 0
+    )
+    assert (int(many[0]), int(many[-1])) == (3, 90)
+    assert bool((many[1:] >= many[:-1]).all())
+    scalar = make(
+        torch,
+        {**row, "size": [], "stride": [], "content": {"low": 7, "high": 7, "sorted": True, "values": [7]}},
+        None,
+        0,
+    )
+    assert scalar.item() == 7
+    wide = {"low": 0, "high": 2**63 - 1, "sorted": False}
+    assert make(torch, {**row, "dtype": "int64", "content": wide}, None, 0).min() >= 0
 
 
 def hooked() -> tuple[TritonCalls, type, list[Any]]:

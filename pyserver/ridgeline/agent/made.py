@@ -5,6 +5,7 @@ Shared with ``ridgeline bench``, whose part in the user's interpreter loads this
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 
@@ -35,8 +36,8 @@ def make_all(torch: Any, described: list[Any], bound: int | None) -> list[Any]:
 def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
     """A tensor of that size, stride, type and device; anything else comes back as it is. Raises ``CannotMake``.
 
-    Integers are random below ``bound`` (the one that a kernel asserts), or zeros where no bound is known and more could
-    reach outside of a buffer. Types that no random generator fills (fp8) are filled by conversion.
+    Integers are random below ``bound`` (the one that a kernel asserts), as a run's ``content`` was (its values, or random
+    within its range), or zeros where nothing is known and more could reach outside of a buffer. Types that no random generator fills (fp8) are filled by conversion.
     """
     if not isinstance(described, dict):
         return described
@@ -57,10 +58,30 @@ def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
         flat = torch.randn(extent, 2, generator=generator).view(torch.complex64).reshape(extent).to(dtype)
     elif dtype.is_floating_point:
         flat = torch.randn(extent, generator=generator).to(dtype)
+    elif described.get("content"):
+        return _like(torch, described, dtype, extent, generator)
     else:
         top = min(bound, torch.iinfo(dtype).max) if bound and size else 1
         flat = torch.randint(0, max(top, 1), (extent,), generator=generator).to(dtype)
     return torch.as_strided(flat.to(device), size, stride)
+
+
+def _like(torch: Any, described: dict[str, Any], dtype: Any, extent: int, generator: Any) -> Any:
+    """Integers as a run had them: {low, high, sorted} and, of few, their ``values``."""
+    size, stride, content = described["size"], described["stride"], described["content"]
+    values = content.get("values")
+    if values is not None:
+        made = torch.full((extent,), content["low"], dtype=dtype)
+        flat = torch.as_strided(made, size, stride)
+        for index, value in zip(itertools.product(*map(range, size)), values):
+            flat[index] = value
+        return torch.as_strided(made.to(described["device"]), size, stride)
+    largest = torch.iinfo(torch.int64).max  # that is what random integers are made of
+    low, high = min(content["low"], largest - 1), min(content["high"], largest - 1)
+    made = torch.randint(low, high + 1, (extent,), generator=generator)
+    if content.get("sorted"):
+        made = made.sort().values
+    return torch.as_strided(made.to(dtype).to(described["device"]), size, stride)
 
 
 def _type(torch: Any, described: dict[str, Any]) -> Any:

@@ -2,8 +2,8 @@
 
 A launch costs a counter; what it was given is looked at for the first few and then for every power of two, so that the
 loop that is measured is left alone. While the profiler records, every launch is glanced at (a few microseconds beside what
-the profiler itself takes): which of the known arguments it had. No tensor is read, only described. Trials of
-``triton.autotune`` do not count.
+the profiler itself takes): which of the known arguments it had. Tensors are described; of integer ones, which may be
+indices, ``triton_values`` notes what they held. Trials of ``triton.autotune`` do not count.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
+
+from .triton_values import Values
 
 KERNELS, CALLS, TEXT = 200, 8, 200_000
 """Kernels kept; different arguments kept of one; characters of a kernel with all that it needs."""
@@ -52,6 +54,9 @@ class TritonCalls:
         """The kernels themselves: an id stays one kernel's as long as it lives."""
         self._failed: set[int] = set()
         self._trial = threading.local()
+        self._values = Values()
+        self._unread: dict[int, list[str]] = {}
+        """Kernel -> integer arguments of its calls that are still to be looked at, as ``CALL:NAME``."""
 
     def on_runtime(self, module: ModuleType) -> None:
         """``triton.runtime.jit`` and ``triton.runtime.interpreter``: both kinds of kernels have ``run``."""
@@ -84,7 +89,7 @@ class TritonCalls:
         def ridgeline_run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             count = counts[id(kernel)] = counts.get(id(kernel), 0) + 1
             try:
-                if count <= FIRST or not count & (count - 1) or profiling():
+                if count <= FIRST or not count & (count - 1) or id(kernel) in self._unread or profiling():
                     self._look(kernel, args, kwargs)
             except Exception as error:  # noqa: BLE001 - private attributes of Triton; the launch itself must go on
                 if id(kernel) not in self._failed:
@@ -113,6 +118,22 @@ class TritonCalls:
             if key is not None and len(known.known) < REMEMBERED:
                 known.known[key] = index
         known.latest.append((time.time_ns(), index))
+        if id(kernel) in self._unread:
+            self._read(id(kernel), known.row["calls"], index, named_arguments(kernel, args, kwargs))
+
+    def _read(self, key: int, calls: list[dict[str, Any]], index: int, given: Mapping[str, Any]) -> None:
+        """Note what the integer arguments of this call hold, where that is not known yet and may be looked at now."""
+        recording, rest = profiling(), []
+        for wanted in self._unread[key]:
+            call, _, name = wanted.partition(":")
+            if int(call) == index and name in given:
+                argument = next(one for one in calls[index]["arguments"] if one["name"] == name)
+                if self._values.note(argument, given[name], recording):
+                    continue
+            rest.append(wanted)
+        self._unread[key] = rest
+        if not rest and self._values.arrived(recording):
+            del self._unread[key]
 
     def _describe(self, known: _Kernel, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """Index of the call among the kernel's; -1 where there is no more room for another."""
@@ -120,9 +141,13 @@ class TritonCalls:
         if len(calls) >= CALLS:
             return -1
         call = described_call(kernel, args, kwargs)
-        if call not in calls:
+        index = next((i for i, other in enumerate(calls) if without_content(other) == call), len(calls))
+        if index == len(calls):
             calls.append(call)
-        return int(calls.index(call))
+            integral = [one["name"] for one in call["arguments"] if str(one.get("dtype")).startswith(("int", "uint"))]
+            if integral:
+                self._unread.setdefault(id(kernel), []).extend(f"{index}:{name}" for name in integral)
+        return index
 
     def rows(self, windows: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
         """With which launch within one of the windows had which arguments, where there were different ones."""
@@ -181,14 +206,27 @@ def _def_line(function: Any) -> int:
     return first + next((n for n, row in enumerate(rows) if row.lstrip().startswith("def ")), 0)
 
 
-def described_call(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments in the order of the signature, grid and options of one launch; plain data."""
+def without_content(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A call as it was described, without what its arguments turned out to hold."""
+    plain = [{name: value for name, value in one.items() if name != "content"} for one in call["arguments"]]
+    return {**call, "arguments": plain}
+
+
+def named_arguments(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a launch gives each parameter, defaults included."""
     parameters = inspect.signature(kernel.fn).parameters
     given = {
         name: parameter.default for name, parameter in parameters.items() if parameter.default is not inspect._empty
     }
     given.update(zip(parameters, args))
     given.update({name: value for name, value in kwargs.items() if name in parameters})
+    return given
+
+
+def described_call(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments in the order of the signature, grid and options of one launch; plain data."""
+    parameters = inspect.signature(kernel.fn).parameters
+    given = named_arguments(kernel, args, kwargs)
     grid = kwargs.get("grid")
     if callable(grid):
         grid = grid(dict(given))

@@ -60,6 +60,8 @@ def _kernel(row: TritonKernel, call: dict[str, Any], name: str) -> Kernel:
     for one in call["arguments"]:
         if "size" in one:
             described = tensor(one["size"], one["stride"], one["dtype"], one["device"])
+            if isinstance(one.get("content"), dict):
+                described["content"] = one["content"]
             if one.get("same_as") in names:
                 described["same_as"] = names.index(one["same_as"])
             arguments.append(described)
@@ -72,8 +74,11 @@ def _kernel(row: TritonKernel, call: dict[str, Any], name: str) -> Kernel:
         problem = problem or f"it needs {', '.join(row.needs)} of {Path(row.file).name}, which a run does not record"
     if not row.text:
         problem = problem or "its text was not recorded"
-    if any(isinstance(one, dict) and "size" in one and _integral(one["dtype"]) for one in arguments):
+    integral = [one for one in arguments if isinstance(one, dict) and "size" in one and _integral(one["dtype"])]
+    if any("content" not in one for one in integral):
         notes.append("its integer buffers hold zeros: where they are indices, reading through them may look free")
+    elif any("values" not in one["content"] for one in integral):
+        notes.append("its integer buffers hold random values within the range that the run had")
     return Kernel(
         name=name,
         language="triton",
