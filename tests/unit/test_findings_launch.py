@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
-import numpy as np
 import pytest
 
 from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.graph_needs import needs
 from ridgeline.findings.loops import RUN
 from ridgeline.findings.queue import LAUNCH_US
 from ridgeline.findings.rules import host_work, launch_bound, small_kernels
 from ridgeline.findings.rules.launch_bound import MIN_GAPS, SHARE_PCT
 from ridgeline.findings.rules.profiler_idle import SLOWDOWN
-from ridgeline.profile import Finding
+from ridgeline.profile import Finding, Memory
 from ridgeline.sidecar import Sidecar, Window
-from ridgeline.trace.tables import Call
+from ridgeline.trace.tables import Call, DeviceInfo
 
 
 def _by_code(findings: list[Finding], code: str) -> list[Finding]:
@@ -358,13 +355,78 @@ def test_with_the_line_timeline_gaps_need_a_plain_step() -> None:
     [("cuda", "CUDA graphs", "HIP"), ("rocm", "HIP graphs", "CUDA"), ("xpu", "torch.compile", "graphs")],
 )
 def test_the_advice_is_for_the_device_that_is_there(kind: str, said: str, unsaid: str) -> None:
-    facts: Any = SimpleNamespace(
-        trace=SimpleNamespace(
-            devices=[SimpleNamespace(kind="cpu"), SimpleNamespace(kind=kind)],
-            calls=SimpleNamespace(start=np.zeros(0)),
-        ),
-        names=[], blocks=[], launch_calls=[], steps=[], graph_launches=0, n=1, per="a step",
-    )  # fmt: skip
+    context = _late(50.0).context()
+    context.trace.devices = [DeviceInfo(id=-1, name="a CPU", kind="cpu"), DeviceInfo(id=0, name="a device", kind=kind)]
+    facts = Facts(context)
     advice = launch_bound._advice(facts) + launch_bound._sampler(facts)
     assert said in advice
     assert unsaid not in advice
+
+
+def _graphable(*, sync: bool = False, copy: str | None = None, grows: bool = False, loads: bool = False) -> Facts:
+    """Host-bound steps of eleven launches, with one thing or another in them that a graph cannot have."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 10_000.0
+        b.step(t, 10_000.0)
+        if loads:
+            b.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", t, 50.0)
+        if copy:
+            b.line(t, t + 90, "train.py", 30, "x = x.to(device)")
+            b.op(copy, t + 50, 30)
+            b.copy("Memcpy HtoD (Pinned -> Device)", t + 70, 20, launched=t + 60)
+        for i in range(11):
+            u = t + 100 + i * 900
+            b.line(u, u + 900, "train.py", 40, "h = layer(h)")
+            b.op("aten::mm", u, 400, dims=[[8 + (k if grows else 0), 64], [64, 64]], types=["float", "float"])
+            b.kernel("gemm", u + 500, 100, launched=u + 200)
+        if sync:
+            b.line(t + 9_705, t + 9_790, "train.py", 44, "torch.cuda.synchronize()")
+            b.sync(t + 9_710, 5.0, name="cudaDeviceSynchronize")
+    context = b.context(sidecar=Sidecar(devices=[{"index": 0, "total_memory": 80 * 10**9}]))
+    context.document.memory = Memory(device=0, peak_bytes=20 * 10**9)
+    return Facts(context)
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "seen", "line"),
+    [
+        (_graphable(sync=True), "no_syncs", "1 per step at train.py:44", 44),
+        (
+            _graphable(copy="aten::to"),
+            "addresses",
+            "inputs come in new tensors at train.py:30: copy_ into the same",
+            30,
+        ),
+        (_graphable(grows=True), "shapes", "operations or shapes vary between steps from aten::mm on", 40),
+        (_graphable(loads=True), "no_host_work", "loading once per step, which stays outside", None),
+    ],
+)
+def test_what_a_region_lacks_for_cuda_graphs_is_named_with_its_line(
+    facts: Facts, name: str, seen: str, line: int | None
+) -> None:
+    lacking = [need for need in needs(facts) if need.has is False]
+    assert [(need.name, need.seen) for need in lacking] == [(name, seen)]
+    assert [p.line for p in lacking[0].lines] == ([line] if line else [])
+    (finding,) = _by_code(find(facts.context), "launch-bound")
+    assert f"({seen})" in finding.message
+    assert finding.evidence["cuda_graph_needs"][name]["has"] is False
+    if line:
+        assert (line, f"CUDA graphs need {lacking[0].text}") in [
+            (r["line"], r["text"]) for r in finding.evidence["related"]
+        ]
+
+
+def test_what_a_region_has_for_cuda_graphs() -> None:
+    facts = _graphable(copy="aten::copy_")
+    assert {need.name: need.has for need in needs(facts)} == {
+        "shapes": True, "no_syncs": True, "addresses": None, "no_host_work": None, "memory": True,
+    }  # fmt: skip
+    (finding,) = _by_code(find(facts.context), "launch-bound")
+    assert "these steps have static shapes, no synchronisation, memory of their own." in finding.message
+    assert "Also needed: stable addresses" in finding.message
+
+
+def test_shapes_that_were_not_recorded_are_not_vouched_for() -> None:
+    shapes = next(need for need in needs(Facts(_late(50.0).context())) if need.name == "shapes")
+    assert shapes.has is None

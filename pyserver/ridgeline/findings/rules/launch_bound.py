@@ -14,6 +14,7 @@ from collections import defaultdict
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.graph_needs import needs, told
 from ridgeline.findings.queue import LAUNCH_US
 from ridgeline.profile import SourceRef
 
@@ -109,7 +110,22 @@ def _evidence(facts: Facts, lines: list[tuple[SourceRef, float]]) -> dict[str, o
     compiled = any(n.startswith("Torch-Compiled Region") for n in facts.names)
     per_step = _launches_of_steps(facts)
     count, short_us = facts.queue.short_gaps
-    evidence: dict[str, object] = {
+    asked = needs(facts)
+    related = [
+        {
+            "file": at.file,
+            "line": at.line,
+            "text": f"{words.time(facts.per_step(us))} {facts.per} of gaps before its kernels",
+        }
+        for at, us in lines[1 : 1 + RELATED]
+    ]
+    related += [
+        {"file": at.file, "line": at.line, "text": f"CUDA graphs need {need.text}"}
+        for need in asked
+        if need.has is False
+        for at in need.lines
+    ]
+    return {
         "launches_per_step": len(facts.launch_calls) / facts.n,
         "busy_us_per_step": facts.per_step(spans.measure(facts.busy)),
         "graph_launches_per_step": facts.graph_launches / facts.n,
@@ -117,20 +133,11 @@ def _evidence(facts: Facts, lines: list[tuple[SourceRef, float]]) -> dict[str, o
         "cuda_graph_needs": {
             "syncs_per_step": len(facts.blocks) / facts.n,
             "same_launches_every_step": len(set(per_step)) <= 1 if len(per_step) > 1 else None,
-            "host_work_between_launches": "not known from a trace",
-        },
+        }
+        | {need.name: {"has": need.has, "needs": need.text, "seen": need.seen} for need in asked},
         "gaps_under_a_full_queue": {"per_step": count / facts.n, "us_per_step": facts.per_step(short_us)},
+        "related": related,
     }
-    if len(lines) > 1:
-        evidence["related"] = [
-            {
-                "file": at.file,
-                "line": at.line,
-                "text": f"{words.time(facts.per_step(us))} {facts.per} of gaps before its kernels",
-            }
-            for at, us in lines[1 : 1 + RELATED]
-        ]
-    return evidence
 
 
 def _launches_of_steps(facts: Facts) -> list[int]:
@@ -154,9 +161,7 @@ def _advice(facts: Facts) -> str:
         return "Give each launch more work: a larger batch, fewer small operations; torch.compile fuses them."
     compiled = any(n.startswith("Torch-Compiled Region") for n in facts.names)
     how = 'torch.compile(..., mode="reduce-overhead")' if not compiled else 'mode="reduce-overhead" in torch.compile'
-    syncs = f", no synchronisation inside ({len(facts.blocks) / facts.n:.3g} {facts.per} now)" if facts.blocks else ""
-    varies = len(set(_launches_of_steps(facts))) > 1
-    shapes = ", static shapes (the number of launches varies between steps now)" if varies else ", static shapes"
+    asked = told(needs(facts))
     if facts.graph_launches:
-        return f"Part of it runs as {graphs} already; bring the rest in, or make each step larger (batch size). They need stable addresses{shapes}{syncs}."
-    return f"{graphs} ({how}) replay all launches as one; they need stable addresses{shapes}{syncs}, and memory of their own. Or give each launch more work (batch size, fewer small operations)."
+        return f"Part of it runs as {graphs} already; bring the rest in, or make each step larger (batch size). {asked}"
+    return f"{graphs} ({how}) replay all launches as one. {asked} Or give each launch more work (batch size, fewer small operations)."
