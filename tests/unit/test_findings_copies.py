@@ -219,7 +219,83 @@ def test_one_pool_of_communication_is_claimed_once() -> None:
     assert skew.evidence["ratio"] == pytest.approx(5.3)
     claimed = sum(f.saving_us or 0.0 for f in findings if "communication" in f.code)
     assert claimed <= total == pytest.approx(1_149_680.0)
-    assert _by_code(findings, "exposed-communication")[0].saving_bound_us == pytest.approx(total)
+    (exposed,) = _by_code(findings, "exposed-communication")
+    assert exposed.time_us == pytest.approx(total)
+    assert exposed.saving_us is None, "there is no computation that could hide it"
+
+
+def test_communication_that_is_hidden_in_part_is_reported_with_the_rest() -> None:
+    """40 % of it runs beside the product: the other 60 % are exposed."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = 10_000.0 * k
+        b.step(t, 10_000.0)
+        b.line(t, t + 10_000, "train.py", 21, "loss.backward()")
+        b.kernel("gemm", t, 6_000.0, launched=t - 10)
+        b.kernel("ncclDevKernel_AllReduce", t + 5_000.0, 2_500.0, launched=t + 10, stream=20)
+        b.kernel("gemm", t + 7_500.0, 2_500.0, launched=t + 20)
+    (finding,) = _by_code(find(b.context()), "exposed-communication")
+    assert finding.evidence["overlapped_pct"] == pytest.approx(40.0)
+    assert finding.time_us == pytest.approx(1_500.0)
+    assert finding.saving_us == pytest.approx(750.0)
+    assert finding.saving_bound_us == pytest.approx(1_500.0)
+    assert finding.line == 21
+
+
+@pytest.mark.parametrize(
+    ("kernel", "recorded", "named", "advice"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", None, "AllReduce (by the kernel's name)", "no_sync()"),
+        ("ncclDevKernel_SendRecv", "all_to_all", "all_to_all,", "chunks of the batch"),
+        ("ncclDevKernel_Generic", "_allgather_base", "_allgather_base,", "forward_prefetch"),
+        ("ncclDevKernel_Generic", "broadcast", "broadcast,", "broadcast_buffers=False"),
+        ("ncclDevKernel_SendRecv", None, "SendRecv (by the kernel's name)", "micro-batches"),
+    ],
+)
+def test_what_to_do_depends_on_the_collective_as_recorded(
+    kernel: str, recorded: str | None, named: str, advice: str
+) -> None:
+    """A kernel's name does not tell the collective; what the library recorded does."""
+    b = TraceBuilder()
+    b.kernel("gemm", 0.0, 500.0)
+    b.kernel(kernel, 500.0, 300.0, stream=20)
+    context = b.context()
+    if recorded is not None:
+        context.trace.collectives = {1: {"Collective name": recorded, "Group size": 8}}
+    (finding,) = _by_code(find(context), "exposed-communication")
+    assert named in finding.message
+    assert advice in finding.message
+    (kind,) = finding.evidence["collectives"]
+    assert kind["recorded"] is (recorded is not None)
+    assert kind["group_sizes"] == ([8] if recorded else [])
+
+
+def test_data_parallel_is_named() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        for i, name in enumerate(("Broadcast", "Scatter", "Gather")):
+            b.op(name, t + 10 * i, 5.0)
+        b.kernel("Memcpy PtoP (Device -> Device)", t, 300.0, work=Work.MEMCPY)
+        b.kernel("gemm", t + 300, 700.0)
+    (finding,) = _by_code(find(b.context()), "exposed-communication")
+    assert "DistributedDataParallel, one process a device" in finding.message
+    assert finding.evidence["collectives"][0]["name"] == "copies between devices"
+
+
+def test_collectives_that_go_through_the_host() -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.kernel("gemm", t, 600.0, launched=t - 5)
+        b.line(t + 500, t + 900, "train.py", 33, "dist.all_reduce(grad)", tid=9)
+        b.range("gloo:all_reduce", t + 500, 400.0, tid=9)
+    (finding,) = _by_code(find(b.context()), "exposed-communication")
+    assert finding.title == "Devices communicate through the host"
+    assert finding.line == 33
+    assert finding.time_us == pytest.approx(300.0), "while the device works they cost nothing"
 
 
 @pytest.mark.parametrize(
