@@ -35,8 +35,7 @@ from ridgeline.assemble.kernels import build_kernels
 from ridgeline.assemble.roof import add_roofline, device_specs
 from ridgeline.attribution import attribute
 from ridgeline.profile import Kernel
-from ridgeline.roofline import DeviceSpec, KernelInput, estimate
-from ridgeline.roofline.user_kernels import user_kernel_text
+from ridgeline.roofline import DeviceSpec
 from ridgeline.roofline.verdict import classify, margin
 from ridgeline.sidecar import Sidecar, TritonKernel
 from ridgeline.trace.reader import read_trace
@@ -126,12 +125,10 @@ def score_capture(folder: Path, arguments: bool = False) -> list[Row]:
     direct = direct_launches(trace, work, agents_notes(folder) if arguments else None)
     rows = build_kernels(trace, work, attribution, step_wall_us=None, direct=direct.of_work)
     specs = device_specs(trace, None, None)
-    add_roofline(trace, work, attribution, rows, specs, direct=direct)
     programs = [p.read_text() for p in sorted(folder.glob("*.py"))]
     workload = Path(__file__).parent / "capture" / "workloads" / f"{folder.name}.py"
     programs += [workload.read_text()] if workload.exists() else []
-    for kernel in rows.kernels:
-        look_up(kernel, programs, specs)
+    add_roofline(trace, work, attribution, rows, specs, direct=direct, programs=programs)
     with (folder / "ncu.csv").open(newline="") as stream:
         truth = list(csv.DictReader(stream))
     step = last_step(trace, work)
@@ -145,38 +142,6 @@ def score_capture(folder: Path, arguments: bool = False) -> list[Row]:
     if len(matched) < len(truth):
         print(f"{folder.name}: {len(truth) - len(matched)} of {len(truth)} rows of ncu not matched", file=sys.stderr)
     return matched
-
-
-def look_up(kernel: Kernel, programs: list[str], specs: dict[int, DeviceSpec]) -> None:
-    """A hand-written kernel launched directly: its text is the user's."""
-    if kernel.bound != "unknown" or not TRITON.match(kernel.symbol):
-        return
-    text = user_kernel_text(kernel.symbol, programs)
-    if text is None:
-        return
-    launch = kernel.launch
-    found = estimate(
-        KernelInput(
-            name=kernel.symbol,
-            symbol=kernel.symbol,
-            category="user_triton",
-            duration_us=kernel.median_us,
-            count=kernel.count,
-            grid=tuple(launch.grid or ()),
-            block=tuple(launch.block or ()),
-            registers=launch.registers,
-            shared_memory=launch.shared_memory,
-            kernel_source=text,
-        ),
-        specs[kernel.device],
-    )
-    kernel.category = "user_triton"
-    kernel.bound, kernel.compute_pct, kernel.memory_pct, kernel.bytes = (
-        found.bound,
-        found.compute_pct,
-        found.memory_pct,
-        found.bytes,
-    )
 
 
 def row_of(capture: str, kernel: Kernel, truth: dict[str, str], specs: dict[int, DeviceSpec]) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,108 @@ def test_launches_of_one_grid_are_told_apart_by_time(tmp_path: Path) -> None:
     notes = sidecar(recorded, (64, 100), (64, 200))
     assert columns(tmp_path, notes, [(64, 5.0), (64, 5.0), (64, 5.0), (64, 5.0)]) == [100, 200, None, 100]
     assert columns(tmp_path, sidecar([], (64, 100), (64, 200)), [(64, 5.0)]) == [None]  # nothing tells: not guessed
+
+
+BLOCKS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def attend(Q, K, V, Out, stride_h, stride_m, N_CTX, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HEAD: tl.constexpr):
+    start_m = tl.program_id(0)
+    head = tl.program_id(1)
+    q_ptr = tl.make_block_ptr(base=Q + head * stride_h, shape=(N_CTX, HEAD), strides=(stride_m, 1),
+                              offsets=(start_m * BLOCK_M, 0), block_shape=(BLOCK_M, HEAD), order=(1, 0))
+    k_ptr = tl.make_block_ptr(base=K + head * stride_h, shape=(HEAD, N_CTX), strides=(1, stride_m),
+                              offsets=(0, 0), block_shape=(HEAD, BLOCK_N), order=(0, 1))
+    v_ptr = tl.make_block_ptr(base=V + head * stride_h, shape=(N_CTX, HEAD), strides=(stride_m, 1),
+                              offsets=(0, 0), block_shape=(BLOCK_N, HEAD), order=(1, 0))
+    offs_m = start_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_n = tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, HEAD], dtype=tl.float32)
+    q = tl.load(q_ptr)
+    for start_n in range(0, HIGH, BLOCK_N):
+        k = tl.load(k_ptr)
+        qk = tl.dot(q, k)
+        qk = tl.where(offs_m[:, None] >= (start_n + offs_n[None, :]), qk, float("-inf"))
+        p = tl.math.exp2(qk)
+        v = tl.load(v_ptr)
+        acc = tl.dot(p.to(tl.bfloat16), v, acc)
+        k_ptr = tl.advance(k_ptr, (0, BLOCK_N))
+        v_ptr = tl.advance(v_ptr, (BLOCK_N, 0))
+    o_ptr = tl.make_block_ptr(base=Out + head * stride_h, shape=(N_CTX, HEAD), strides=(stride_m, 1),
+                              offsets=(start_m * BLOCK_M, 0), block_shape=(BLOCK_M, HEAD), order=(1, 0))
+    tl.store(o_ptr, acc.to(tl.bfloat16))
+"""
+
+
+@pytest.mark.parametrize(("high", "part"), [("N_CTX", 1.0), ("(start_m + 1) * BLOCK_M", 0.5)])
+def test_attention_by_block_pointers(high: str, part: float) -> None:
+    """Bytes of four tensors, FLOPs of two products, half of them where each block of rows ends at its diagonal."""
+    heads, rows, width = 64, 4096, 64
+    kernel = launch(
+        BLOCKS.replace("HIGH", high), "attend", rows // 128, 400.0,
+        *(tensor(name, heads, rows, width, type="bfloat16") for name in ("Q", "K", "V", "Out")),
+        value("stride_h", rows * width), value("stride_m", width), value("N_CTX", rows),
+        value("BLOCK_M", 128), value("BLOCK_N", 64), value("HEAD", width),
+    )  # fmt: skip
+    kernel = replace(kernel, grid=(rows // 128, heads, 1), num_warps=4)
+    found = estimate(kernel, H200)
+    assert found.bytes == 4 * heads * rows * width * 2
+    assert found.flops == pytest.approx(part * 2 * 2 * heads * rows * rows * width, rel=0.2)
+    analysis = analyse(kernel)
+    assert analysis is not None
+    scores = [o for o in analysis.tally.operations if o.name in ("exp2", "where")]
+    assert {analysis.layout.size(o.axes) for o in scores} == {128 * 64}  # the mask lies on the scores' own axes
+    assert [d.in_registers for d in analysis.tally.dots] == [False, True]
+    assert not analysis.tally.unknown
+
+
+OWN = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def poly(X, Y, n, BLOCK: tl.constexpr, TERMS: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(X + i, mask=i < n)
+    y = x
+    for _ in tl.static_range(TERMS):
+        y = y * x + 0.5
+    tl.store(Y + i, y, mask=i < n)
+
+@triton.jit
+def copy(X, Y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(Y + i, tl.load(X + i, mask=i < n), mask=i < n)
+
+def run(x, n, block):
+    y = torch.empty_like(x)
+    poly[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024, TERMS=12)
+    copy[(triton.cdiv(n, block),)](x, y, n, B=block)
+"""
+
+
+def foreign(symbol: str, text: str = OWN, us: float = 63.0, **more: Any) -> KernelInput:
+    return KernelInput(
+        name=symbol, symbol=symbol, category="user_triton", duration_us=us, count=1, grid=(32768, 1, 1), block=(128, 1, 1),
+        kernel_source=text, **more,
+    )  # fmt: skip
+
+
+def test_without_arguments_the_launching_statement_and_the_output_tell_sizes() -> None:
+    n = 32768 * 1024
+    written_out = estimate(foreign("poly", allocated=((n, "float32"),)), H200)
+    assert written_out.bytes == 2 * n * 4
+    assert "inferred from its grid" in (written_out.reason or "") + " ".join(written_out.notes)
+    half = estimate(foreign("copy", allocated=((n - 77, "bfloat16"),), us=33.0), H200)  # the block is computed
+    assert (half.bytes, half.bound, half.borderline) == (2 * n * 2, "memory", False)
+
+
+def test_what_cannot_be_inferred_stays_unknown() -> None:
+    terms = OWN.replace("TERMS=12", "TERMS=block")
+    assert estimate(foreign("poly", terms, allocated=((1 << 25, "float32"),)), H200).bound == "unknown"
+    two = OWN + "\ndef other(x, y, n):\n    poly[(n,)](x, y, n, BLOCK=1024, TERMS=200)\n"
+    assert estimate(foreign("poly", two), H200).bound == "unknown"  # two statements, which one launched is not known
+    assert estimate(foreign("copy"), H200).borderline  # a block size that the time implies is a guess

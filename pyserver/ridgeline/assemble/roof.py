@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ridgeline.assemble.allocations import made_before
 from ridgeline.assemble.direct import DirectLaunches
 from ridgeline.assemble.kernels import KernelRows, op_chain, triton_args
 from ridgeline.attribution.model import Attribution
@@ -20,12 +23,17 @@ from ridgeline.roofline import DeviceSpec, Estimate, KernelInput, estimate
 from ridgeline.roofline.inputs import Launched
 from ridgeline.roofline.launched import DEFAULT_STAGES, DEFAULT_WARPS, configuration
 from ridgeline.roofline.peaks import device_spec, ridge_points
+from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.user_kernels import user_kernel_text
 from ridgeline.roofline.wrapper_shapes import Arguments, calls_of
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.tables import DeviceInfo, Trace
 from ridgeline.trace.work import WorkTable
 
+_IDENTIFIER = re.compile(r"^[A-Za-z_]\w*$")
+"""What a Triton kernel is called; a library's have templates or arguments in their names."""
+_SAME_TIME = 0.1
+_TWIN = "Its sizes are those of the same kernel in compiled code, with the same grid, registers and time."
 PEAKS_FILE = "peaks.json"
 _KINDS = ("cuda", "rocm", "xpu", "npu", "mtia", "cpu")
 _ACCELERATED = frozenset(_KINDS) - {"cpu"}
@@ -91,18 +99,52 @@ def add_roofline(
     useful_rows_pct: float | None = None,
     tuned: Mapping[str, dict[str, Any]] | None = None,
     direct: DirectLaunches | None = None,
+    programs: Sequence[str] = (),
 ) -> None:
     """Fill bytes, FLOPs, rates, bound and hints of autotuning into the kernel rows, in place. ``useful_rows_pct``: the
     share of the batches' positions that are no padding, where lengths were recorded; ``tuned``: the configurations chosen
-    (``Sidecar.tuned``); ``direct``: arguments of the program's own Triton kernels."""
-    sources = _KernelSources(attribution, tuned or {})
+    (``Sidecar.tuned``); ``direct``: arguments of the program's own Triton kernels; ``programs``: texts that may define such kernels where no
+    statement of theirs is known."""
+    sources = _KernelSources(attribution, tuned or {}, programs)
+    twins: dict[tuple[Any, ...], list[KernelInput]] = {}
     for kernel, row in zip(rows.kernels, rows.first_work):
         spec = specs.get(kernel.device)
         if spec is None:
             continue
         given = _input(trace, work, attribution, kernel, row, sources, useful_rows_pct)
         launched = direct.of(row) if direct is not None else None
-        _fill(kernel, estimate(given if launched is None else _as_launched(given, launched, kernel), spec))
+        given = given if launched is None else _as_launched(given, launched, kernel)
+        if arguments_are_its_own(given) and given.kernel_source:
+            twins.setdefault(_resources(kernel), []).append(given)
+        _fill(kernel, estimate(given, spec))
+    for kernel in rows.kernels:
+        twin = _twin(kernel, twins.get(_resources(kernel), ()))
+        if twin is not None and kernel.device in specs:
+            _fill(
+                kernel, estimate(replace(twin, duration_us=kernel.median_us, count=kernel.count), specs[kernel.device])
+            )
+            kernel.bound_reason = f"{kernel.bound_reason} {_TWIN}" if kernel.bound_reason else None
+
+
+def _resources(kernel: Kernel) -> tuple[Any, ...]:
+    """What the compile-time constants and types of a Triton kernel decide, with its grid."""
+    launch = kernel.launch
+    return (
+        kernel.symbol,
+        kernel.device,
+        *(launch.grid or ()),
+        *(launch.block or ()),
+        launch.registers,
+        launch.shared_memory,
+    )
+
+
+def _twin(kernel: Kernel, candidates: Sequence[KernelInput]) -> KernelInput | None:
+    """Of a direct launch whose sizes nothing tells: the same kernel launched by compiled code in the same time."""
+    if kernel.bound != "unknown" or kernel.bytes is not None or not _IDENTIFIER.match(kernel.symbol):
+        return None
+    near = [one for one in candidates if abs(one.duration_us / kernel.median_us - 1) <= _SAME_TIME]
+    return near[0] if near else None
 
 
 def _as_launched(given: KernelInput, launched: Launched, kernel: Kernel) -> KernelInput:
@@ -125,10 +167,11 @@ def _input(
     useful_rows_pct: float | None,
 ) -> KernelInput:
     op, config, event = int(work.op[row]), int(work.launch[row]), int(work.event[row])
-    chain = op_chain(trace, op)
+    ops = op_chain(trace, op)
     triton = triton_args(trace, op) or {}
     args = int(trace.ops.args[op]) if op >= 0 else -1
     launch = kernel.launch
+    direct = bool(_IDENTIFIER.match(kernel.symbol)) and not triton.get("kernel_file")
     copied = float(trace.device_events.bytes[event]) if event >= 0 else float("nan")
     found = KernelInput(
         name=kernel.name,
@@ -147,8 +190,8 @@ def _input(
         kernel_kwargs=launch.config,
         kernel_source=sources.of(row, kernel.symbol, triton.get("kernel_file")),
         best_config=sources.configuration(row, triton.get("kernel_file")),
-        op_name=chain[0] if chain else None,
-        op_chain=tuple(chain),
+        op_name=ops[0] if ops else None,
+        op_chain=tuple(ops),
         input_dims=trace.op_args.input_dims[args] if args >= 0 else None,
         input_types=trace.op_args.input_types[args] if args >= 0 else None,
         input_strides=trace.op_args.input_strides[args] if args >= 0 else None,
@@ -156,6 +199,7 @@ def _input(
         num_gb=_number(triton.get("kernel_num_gb")),
         kernel_flop=_number(triton.get("kernel_flop")),
         copy_bytes=copied if copied == copied else None,
+        allocated=made_before(trace, int(work.call[row])) if direct else (),
         on_cpu=work.on_cpu,
         useful_rows_pct=useful_rows_pct,
     )
@@ -183,8 +227,11 @@ def _number(value: Any) -> float | None:
 class _KernelSources:
     """The text of a kernel: its own file, or its definition in the wrapper module."""
 
-    def __init__(self, attribution: Attribution, tuned: Mapping[str, dict[str, Any]]) -> None:
+    def __init__(
+        self, attribution: Attribution, tuned: Mapping[str, dict[str, Any]], programs: Sequence[str] = ()
+    ) -> None:
         self._attribution = attribution
+        self._programs = programs
         self._tuned = {stem_of(path): config for path, config in tuned.items()}
         self._definitions: dict[str, dict[str, str]] = {}
 
@@ -210,13 +257,14 @@ class _KernelSources:
 
     def _users(self, row: int, symbol: str) -> str | None:
         """A user's own Triton kernel, launched directly: the file of the statement, or of its callers, defines it."""
-        index = int(self._attribution.source[row])
-        if index < 0 or not symbol.isidentifier():
+        if not symbol.isidentifier():
             return None
-        refs = self._attribution.sources[index]
+        index = int(self._attribution.source[row])
+        refs = self._attribution.sources[index] if index >= 0 else ()
         places = dict.fromkeys(f for r in refs for f in (r.file, *(frame.file for frame in reversed(r.stack))))
         lines = (self._attribution.source_lines(file) for file in places)
-        return user_kernel_text(symbol, ("\n".join(text) for text in lines if text))
+        texts = ("\n".join(text) for text in lines if text)
+        return user_kernel_text(symbol, chain(texts, self._programs))
 
     def call_of(self, row: int) -> Arguments | None:
         """The sizes of a library call in generated code, where the launch is known to be one."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ridgeline.roofline import blocks
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.expressions import held, opaque
+from ridgeline.roofline.layout import rank_of
 from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value
 from ridgeline.roofline.walk import BLOCK_AXIS, Dot
 
@@ -43,6 +46,10 @@ def call(walker: Walker, node: ast.Call) -> Value:
     """The value of a call; what it costs is noted in the walker's tally."""
     full = ast.unparse(node.func)
     name = full.split(".")[-1]
+    if name in ("make_block_ptr", "make_tensor_descriptor", "_experimental_make_tensor_descriptor"):
+        return blocks.made(walker, node, name != "make_block_ptr")
+    if name == "advance" and node.args:
+        return blocks.advanced(walker, node)
     if name in ("load", "store") or name.startswith("atomic_"):
         return memory(walker, node, name)
     if name == "arange":
@@ -214,6 +221,9 @@ def cast(walker: Walker, value: Value, target: str) -> Value:
 def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     """A load, store or atomic operation through a pointer that is affine in the tile's indices, or not."""
     place = walker.value(node.args[0]) if node.args else Value()
+    owner = walker.value(node.func.value) if isinstance(node.func, ast.Attribute) and place.items else Value()
+    if owner.block is not None:  # descriptor.load([row, column])
+        place = blocks.placed(walker, owner.block, place.items or ())
     keywords = {k.arg: k.value for k in node.keywords if k.arg}
     stored = walker.value(node.args[1]) if name != "load" and len(node.args) > 1 else None
     position = 1 if name == "load" else 3 if name == "atomic_cas" else 2
@@ -263,7 +273,7 @@ def note_access(walker: Walker, place: Value, mask: Value, name: str, key: objec
         trips=math.prod(walker.trips),
         store=name != "load",
         atomic=name.startswith("atomic_"),
-        bounds=mask.bounds,
+        bounds=mask.bounds + place.bounds,
         known=place.terms is not None,
         iterations=math.prod(e for e in extents if e) if all(extents) else None,
         merged=held(place.terms or {}, place.axes),
@@ -345,13 +355,32 @@ def dot(walker: Walker, arguments: list[Value]) -> Value:
     left, right = arguments[0], arguments[1]
     axes = left.axes | right.axes
     tile = walker.tally.tile
+    if len(left.axes) == len(right.axes) == 2 and not left.axes & right.axes:
+        # sides that are written apart: the depth is a side of both of one size, the last of the first where it can be
+        ordered = [sorted(v.axes, key=rank_of) for v in (left, right)]
+        pairs = [(a, b) for a in reversed(ordered[0]) for b in ordered[1] if tile.get(a) == tile.get(b)]
+        if pairs:
+            axes -= {pairs[0][1]}
+            left, right = left, replace(right, axes=right.axes - {pairs[0][1]} | {pairs[0][0]})
     size = {"half": 2, "eight": 1, "double": 8}.get(left.kind, 4)
-    operands = sum(math.prod(tile.get(a, 1) for a in v.axes) * size for v in (left, right))
     element = {"half": "bf16", "eight": "fp8", "double": "fp64", "int": "int8"}.get(left.kind, "tf32")
-    trips = math.prod(walker.trips)
-    walker.tally.dots.append(Dot(2.0 * math.prod(tile.get(a, 1) for a in axes), element, trips, operands))
+    sides = [math.prod(tile.get(a, 1) for a in part) for part in (left.axes - right.axes, right.axes - left.axes)]
+    depth = math.prod(tile.get(a, 1) for a in left.axes & right.axes)
+    dot = Dot(sides[0], sides[1], depth, element, size, math.prod(walker.trips), not is_loaded(left))
+    walker.tally.dots.append(dot)
     shared = left.axes & right.axes
-    return Value(axes - shared if shared and axes - shared else axes, "float", level=walker.level)
+    return Value(
+        axes - shared if shared and axes - shared else axes,
+        "float",
+        level=walker.level,
+        key=walker.number(("dot", left.key, right.key)),
+    )
+
+
+def is_loaded(value: Value) -> bool:
+    """Whether it is what a load gave, unchanged: then the matrix units can read it from shared memory."""
+    key = value.key[0] if isinstance(value.key, tuple) and value.key else None
+    return isinstance(key, tuple) and key[:1] == ("load",)
 
 
 def folded(name: str, arguments: list[Value]) -> Value:

@@ -27,6 +27,8 @@ class Demand:
     """Busy time of shared memory for one unit of busy time of the matrix units."""
     shared_clocks: float = 0.0
     """Clocks, summed over multiprocessors and divided by four, that shared memory is busy beside ``shared_per_tensor``."""
+    by_lines: bool = False
+    """Whether they are lines that loads and stores look up in the first-level cache, not data that passes shared memory."""
     scattered: bool = False
     """Whether that is lines looked up in the first-level cache, which is one unit with shared memory."""
     issued: float | None = None

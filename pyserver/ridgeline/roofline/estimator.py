@@ -147,7 +147,7 @@ def judged(
         borderline = points < verdict.BORDERLINE
         confidence = verdict.confidence(points, demand.guessed or demand.lower_bound)
         doubted = demand.doubtful or max(busy.memory_pct, busy.compute_pct) > verdict.DOUBTED_PCT
-        if doubted or user_kernels.NOTE in demand.notes:
+        if doubted or not {user_kernels.NOTE, user_kernels.UNTYPED}.isdisjoint(demand.notes):
             borderline, confidence = True, min(confidence, 0.5)
         if limit == "memory":
             resource = busy.memory_unit

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.roofline.symbolic import ABSENT, INTEGER, Atom, Bound, Kind, Value, add, count_of, form, truth
+from ridgeline.roofline.symbolic import ABSENT, INTEGER, LARGEST, Atom, Bound, Kind, Value, add, count_of, form, truth
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
@@ -31,7 +31,6 @@ COMPARE: dict[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-LARGEST = 1 << 62
 LONGEST_BITS = 128
 SHORT = 1 << 15
 """A remainder below this is divided further in 16 bits, which takes unpacking."""

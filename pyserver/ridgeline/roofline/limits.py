@@ -136,7 +136,9 @@ def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float
         compute["tensor"] = 100 * demand.tensor_flops / (time * 1e-6) / rate if rate else 0.0
         if demand.shared_per_tensor:
             fed = compute["tensor"] * demand.shared_per_tensor
-            memory["shared_memory"] = memory.get("shared_memory", 0.0) + fed
+            looked_up = memory.get("shared_memory", 0.0)
+            # Tags of lines are looked up in one stage of the unit, factors read from it in another: the busier one counts.
+            memory["shared_memory"] = max(looked_up, fed) if demand.by_lines else looked_up + fed
     return Usage(time_us=time, memory=memory, compute=compute)
 
 

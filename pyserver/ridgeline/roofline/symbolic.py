@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["float", "half", "double", "int", "long", "bool", "eight", "pointer"]
+LARGEST = 1 << 62
 INTEGER: frozenset[str] = frozenset(("int", "long"))
 KIND_OF: dict[str, Kind] = {
     "bf16": "half", "fp16": "half", "fp32": "float", "fp64": "double", "i32": "int", "u32": "int", "i16": "int",
@@ -85,6 +86,8 @@ class Value:
     """A sign that a sum or product absorbs, but no function."""
     product: bool = False
     """The result of a multiplication, which a sum that uses it absorbs."""
+    block: Any = None
+    """Of a block pointer or descriptor: its :class:`~ridgeline.roofline.blocks.Block`."""
     run_time: bool = False
     """Whether the number is one that the compiler does not know: an argument of the launch."""
     key: Any = field(default_factory=object)

@@ -12,6 +12,7 @@ from typing import Any
 from ridgeline.roofline import launched
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize
+from ridgeline.roofline.gemm import OLD_RATE, OLD_SHARED
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import Warp, warp_instructions
 from ridgeline.roofline.layout import CACHE_LINE, Layout
@@ -20,6 +21,8 @@ from ridgeline.roofline.symbolic import Access, union_elements
 from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.walk import Tally, Walker
 
+GROUP_ROWS = 64
+"""Rows of a matrix instruction of four warps."""
 BURST = 64
 """Bytes that memory delivers at least."""
 MOST_WASTE = 16.0
@@ -64,16 +67,27 @@ def analyse(kernel: KernelInput) -> Analysis | None:
     source = find(kernel)
     if source is None:
         return None
+    constants: Mapping[str, Any]
     if kernel.launched is not None:
         constants = launched.constants(source, kernel.launched)
     else:
         constants = configuration(kernel, source)
-    scalars = run_time_scalars(kernel, source)
+    return analyse_as(kernel, source, source.signature, constants, run_time_scalars(kernel, source))
+
+
+def analyse_as(
+    kernel: KernelInput,
+    source: KernelSource,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+) -> Analysis | None:
+    """With types and values of the arguments as given."""
     warps = kernel.num_warps or (math.prod(kernel.block) // 32 if kernel.block else 4)
     return _analyse(
         text_of(kernel),
         source.function.name,
-        tuple(source.signature.items()),
+        tuple(signature.items()),
         tuple(sorted(constants.items())),
         tuple(sorted(scalars.items())),
         kernel.grid or (1, 1, 1),
@@ -304,6 +318,7 @@ def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None)
         heavy=warp.heavy * warps,
         double=warp.double * warps,
         shared_clocks=4 * warp.lines * warps,
+        by_lines=True,
         scattered=not tally.dots,
         upper_bound=upper,
         lower_bound=bool(tally.unknown),
@@ -313,11 +328,33 @@ def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None)
         result.tensor_flops = sum(d.flops * d.trips for d in tally.dots) * programs
         result.flops = float(kernel.kernel_flop) if kernel.kernel_flop else result.flops
         result.flop_type = matrix_type(analysis.source, tally)
+        matrix_units(result, tally, analysis.num_warps)
     if tally.unknown:
         result.notes.append(f"cost of {', '.join(sorted(tally.unknown)[:3])} not known: instructions are a lower bound")
     if upper:
         result.notes.append("bytes depend on loaded indices: an upper bound")
     return result
+
+
+def matrix_units(result: Demand, tally: Tally, num_warps: int) -> None:
+    """How the factors of ``tl.dot`` reach the matrix units.
+
+    On Hopper a group of four warps multiplies 64 rows at a time with the second factor in shared memory, and with the first
+    there too unless it was computed (Triton's ``MMAv3``; ``gemm.shared_per_tensor`` has the clocks). Tiles of fewer rows, or
+    fewer warps, take the instructions of before.
+    """
+    total = sum(d.flops * d.trips for d in tally.dots)
+    clocks = old = 0.0
+    for dot in tally.dots:
+        share = dot.flops * dot.trips / total if total else 0.0
+        if dot.rows < GROUP_ROWS or num_warps % 4:
+            old += share
+            clocks += share * OLD_SHARED
+        else:
+            side = min(dot.columns, 256)
+            clocks += share * ((0 if dot.in_registers else 16) + side / 4) / (side / 2)
+    result.shared_per_tensor = clocks
+    result.tensor_rate = 1.0 / (old / OLD_RATE + (1.0 - old))
 
 
 def matrix_type(source: KernelSource, tally: Tally) -> str:

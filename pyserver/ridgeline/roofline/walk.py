@@ -42,10 +42,19 @@ class Operation:
 class Dot:
     """A matrix product of tiles: 2 * rows * columns * depth FLOPs, ``trips`` times a program."""
 
-    flops: float
+    rows: int
+    columns: int
+    depth: int
     element: str
+    size: int
+    """Bytes an element of the first factor."""
     trips: int
-    operand_bytes: float
+    in_registers: bool
+    """Whether the first factor was computed, so that it lies in registers."""
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.rows * self.columns * self.depth
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,6 +68,8 @@ class Tally:
     """Tile axis -> elements of the whole problem, where known."""
     policy: bool = False
     """Whether any access names a policy of the second-level cache, which is made once."""
+    open_loop: bool = False
+    """Whether the trips of a loop depend on what is not known."""
     unknown: set[str] = field(default_factory=set)
     """Callees whose cost is not known: instruction counts are a lower bound."""
 
@@ -177,6 +188,7 @@ class Walker:
                 self.block(node.body)
                 self.block(node.orelse)
         elif isinstance(node, ast.While):
+            self.tally.open_loop = True
             self.block(node.body)
 
     def assign(self, target: ast.expr, value: Value) -> None:
@@ -204,10 +216,16 @@ class Walker:
         low = arguments[0] if len(arguments) > 1 else Value(const=0, terms={})
         high = arguments[1] if len(arguments) > 1 else arguments[0] if arguments else Value()
         terms, length = add(high, low, -1)
-        trips = 1
-        if terms == {} and isinstance(step, int) and step > 0:
-            trips = min(max(1, -(-length // step)), 1 << 40)
-        counter = Atom(f"loop{node.lineno}", trips)
+        trips = most = 1
+        if terms is not None and isinstance(step, int) and step > 0 and closed(terms):
+            most = length + sum(max(0, c * (a.count - 1)) for a, c in terms.items())
+            mean = length + sum(c * (a.count - 1) / 2 for a, c in terms.items())
+            most = min(max(1, -(-most // step)), 1 << 40)
+            # Programs that begin or end elsewhere (tiles dealt out in turn, a triangle of scores) run it another time.
+            trips = min(most, max(1, round(mean / step))) if terms else most
+        else:
+            self.tally.open_loop = True
+        counter = Atom(f"loop{node.lineno}", most)
         base = form(low) or ({}, 0)
         unrolled = isinstance(call, ast.Call) and ast.unparse(call.func).endswith("static_range")
         if trips > 1 and not unrolled:
@@ -217,7 +235,7 @@ class Walker:
         self.trips.append(trips)
         if isinstance(node.target, ast.Name):
             scaled = step if isinstance(step, int) else 1
-            loop_terms = {**base[0], counter: scaled} if trips > 1 else dict(base[0])
+            loop_terms = {**base[0], counter: scaled} if most > 1 else dict(base[0])
             self.names[node.target.id] = Value(frozenset(), "int", loop_terms, base[1], level=self.level)
         self.carry(node.body, counter)
         self.block(node.body)
@@ -233,7 +251,7 @@ class Walker:
                 for name in ast.walk(target):
                     known = self.names.get(name.id) if isinstance(name, ast.Name) else None
                     if known is not None and isinstance(name, ast.Name) and known.const is None:
-                        self.names[name.id] = replaced(known, self.level)
+                        self.names[name.id] = self.advancing(name.id, replaced(known, self.level), statement, counter)
             if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
                 name_of = statement.target.id
                 known = self.names.get(name_of)
@@ -244,6 +262,18 @@ class Walker:
                 if known.terms is not None and isinstance(by.const, int) and counter.count > 1:
                     moved.terms = {**known.terms, counter: int(by.const)}
                 self.names[name_of] = moved
+
+    def advancing(self, name: str, value: Value, statement: ast.stmt, counter: Atom) -> Value:
+        """A block pointer that the body advances by a constant moves with the loop's counter."""
+        from ridgeline.roofline.blocks import moved
+
+        call = statement.value if isinstance(statement, ast.Assign) else None
+        if not (isinstance(call, ast.Call) and ast.unparse(call.func).endswith("advance") and len(call.args) > 1):
+            return value
+        if value.block is None or ast.unparse(call.args[0]) != name or counter.count <= 1:
+            return value
+        steps = self.quiet(call.args[1]).items or ()
+        return moved(value, [s.const if isinstance(s.const, int) else None for s in steps], counter)
 
     def quiet(self, node: ast.expr) -> Value:
         """The value of an expression, without noting what it does."""
@@ -260,6 +290,11 @@ class Walker:
         from ridgeline.roofline.expressions import evaluate
 
         return evaluate(self, node)
+
+
+def closed(terms: Mapping[Atom, int]) -> bool:
+    """Whether every atom takes the values 0 … count-1, so that a mean can be formed."""
+    return not any(a.indirect or a.axes or a.name.startswith(("?", "*")) for a in terms)
 
 
 def pointer_parameters(function: ast.FunctionDef) -> set[str]:
@@ -298,15 +333,6 @@ def pointer_parameters(function: ast.FunctionDef) -> set[str]:
 def replaced(value: Value, level: int) -> Value:
     """The same variable as a loop body sees it: another value on every trip."""
     return Value(
-        value.axes,
-        value.kind,
-        value.terms,
-        value.offset,
-        None,
-        value.pointer,
-        value.element,
-        value.bounds,
-        value.items,
-        {},
-        level,
-    )
+        value.axes, value.kind, value.terms, value.offset, None, value.pointer, value.element, value.bounds, value.items, {}, level,
+        block=value.block,
+    )  # fmt: skip
