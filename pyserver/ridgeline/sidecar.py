@@ -185,7 +185,8 @@ class Sidecar:
     lengths_at: list[Any] | None = None
     """[file, line] of the user's call of the outermost module whose inputs were looked at."""
     devices: list[dict[str, Any]] = field(default_factory=list)
-    """What torch says of each device: index, name, capability, total_memory, multi_processor_count, l2_cache_size, clocks…"""
+    """What torch says of each device: index, name, capability, total_memory, multi_processor_count, l2_cache_size, clocks…,
+    and ``memory``: peak_allocated, peak_reserved (bytes), retries, out_of_memory (times), all since the process began."""
     cpu: dict[str, Any] = field(default_factory=dict)
     """threads (torch.get_num_threads), cores (those this process may run on), model name, capability (AVX2, AVX512…)."""
     settings: dict[str, Any] = field(default_factory=dict)

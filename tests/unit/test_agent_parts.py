@@ -249,3 +249,24 @@ def test_the_configuration_of_a_tuned_kernel_comes_from_its_launcher(monkeypatch
     cache = SimpleNamespace(PyCodeCache=SimpleNamespace(modules=[module]))
     monkeypatch.setitem(sys.modules, "torch._inductor.codecache", cache)  # type: ignore[arg-type]
     assert kernels.tuned() == {"/c/ka.py": {"XBLOCK": 8, "num_warps": 4, "num_stages": 1, "found_by_coordesc": True}}
+
+
+def test_what_the_allocator_counts_is_kept_with_its_device() -> None:
+    from types import SimpleNamespace
+
+    from ridgeline.agent import machine
+
+    stats = {
+        "allocated_bytes.all.peak": 5,
+        "reserved_bytes.all.peak": 8,
+        "num_alloc_retries": 2,
+        "num_ooms": 0,
+        "active.all.current": 1,
+    }
+    counted = machine._memory(SimpleNamespace(memory_stats=lambda index: stats), 0)
+    assert counted == {"peak_allocated": 5, "peak_reserved": 8, "retries": 2, "out_of_memory": 0}
+
+    def refuse(index: int) -> dict[str, int]:
+        raise RuntimeError("cudaMallocAsync does not track this")
+
+    assert machine._memory(SimpleNamespace(memory_stats=refuse), 0) == {}

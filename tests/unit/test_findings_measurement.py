@@ -142,6 +142,53 @@ def test_fragmentation_at_the_edge(share: float, expected: int) -> None:
     assert len(_by_code(find(context), "memory-fragmentation")) == expected
 
 
+def _counted(retries: int, *, allocated: float, reserved: float, ooms: int = 0, frees: bool = False) -> list[Finding]:
+    """What the allocator counted (shares of the capacity), without recorded allocations."""
+    b = _busy([1000.0, 1000.0])
+    if frees:
+        for t in (0.0, 1000.0):
+            b.line(t + 500, t + 700, "train.py", 31, "y = model(x)")
+            b.call("cudaFree", t + 510, 100.0, Call.MALLOC)
+    counted = {
+        "peak_allocated": int(CAPACITY * allocated), "peak_reserved": int(CAPACITY * reserved),
+        "retries": retries, "out_of_memory": ooms,
+    }  # fmt: skip
+    sidecar = Sidecar(devices=[{"index": 0, "total_memory": CAPACITY, "memory": counted}])
+    return find(b.context(devices=DEVICE, sidecar=sidecar))
+
+
+@pytest.mark.parametrize(
+    ("retries", "allocated", "reserved", "expected"),
+    [(0, 0.95, 0.96, 1), (0, 0.6, 0.96, 0), (3, 0.6, 0.96, 1), (0, 0.5, 0.6, 0)],
+    ids=["full", "only the cache is large", "the cache had to be given back", "room enough"],
+)
+def test_capacity_by_what_the_allocator_counted(retries: int, allocated: float, reserved: float, expected: int) -> None:
+    found = _by_code(_counted(retries, allocated=allocated, reserved=reserved), "memory-near-capacity")
+    assert len(found) == expected
+    if found:
+        assert found[0].file is None
+        assert "--memory records which lines hold it" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("retries", "frees", "severity"), [(0, False, None), (2, False, "hint"), (2, True, "information")]
+)
+def test_retries_are_a_fact_and_within_the_steps_a_finding(retries: int, frees: bool, severity: str | None) -> None:
+    found = _by_code(
+        _counted(retries, allocated=0.8, reserved=0.99, ooms=1 if frees else 0, frees=frees), "memory-retries"
+    )
+    assert [f.severity for f in found] == ([severity] if severity else [])
+    if found:
+        assert found[0].message.startswith("2 times since the program began")
+        assert found[0].line == (31 if frees else None)
+        assert ("Once even that did not help." in found[0].message) is frees
+
+
+def test_fragmentation_by_what_the_allocator_counted() -> None:
+    (finding,) = _by_code(_counted(0, allocated=0.3, reserved=0.8), "memory-fragmentation")
+    assert finding.evidence["peak_bytes"] == int(CAPACITY * 0.3)
+
+
 @pytest.mark.parametrize(("every", "expected"), [(1, 1), (2, 1), (4, 0)])
 def test_driver_allocations_in_the_loop(every: int, expected: int) -> None:
     b = TraceBuilder()

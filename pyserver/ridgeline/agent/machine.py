@@ -35,8 +35,27 @@ def devices(torch: Any, wanted: str = "auto") -> list[dict[str, Any]]:
         ):
             value = getattr(properties, attribute, None)
             row[key] = value if value is None or isinstance(value, (int, float)) else str(value)
+        row["memory"] = _memory(cuda, index)
         rows.append(row)
     return rows
+
+
+def _memory(cuda: Any, index: int) -> dict[str, int]:
+    """What the caching allocator counted since the process began; empty for an allocator that does not count."""
+    try:
+        counted = cuda.memory_stats(index)
+    except (RuntimeError, AttributeError):
+        return {}
+    return {
+        key: int(counted[name])
+        for key, name in (
+            ("peak_allocated", "allocated_bytes.all.peak"),
+            ("peak_reserved", "reserved_bytes.all.peak"),
+            ("retries", "num_alloc_retries"),
+            ("out_of_memory", "num_ooms"),
+        )
+        if name in counted
+    }
 
 
 def cpu(torch: Any) -> dict[str, Any]:

@@ -134,12 +134,12 @@ def _host_work(facts: Facts) -> Need:
 
 def _memory(facts: Facts) -> Need:
     """A graph keeps the memory of its intermediate tensors."""
-    from ridgeline.findings.rules.memory import capacity_of
+    from ridgeline.findings.rules.memory import capacity_of, used
 
-    memory, total = facts.document.memory, capacity_of(facts)
-    peak = max(memory.peak_bytes or 0, memory.reserved_peak_bytes or 0) if memory is not None else 0
-    if not peak or not total:
+    now, total = used(facts), capacity_of(facts)
+    if now is None or not total:
         return Need("memory", None, "memory of their own")
+    peak = max(now.allocated, now.reserved or 0)
     free = max(0, total - peak)
     seen = f"{words.size(free)} of {words.size(total)} are free"
     return Need("memory", free > FREE_SHARE * total, "memory of their own", seen)

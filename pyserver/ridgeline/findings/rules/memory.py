@@ -1,9 +1,10 @@
-"""``memory-near-capacity``, ``allocation-in-loop``, ``memory-fragmentation``: what memory costs, or soon will;
+"""``memory-near-capacity``, ``memory-retries``, ``allocation-in-loop``, ``memory-fragmentation``: what memory costs, or soon will;
 ``memory-incomplete``: that not all of it was recorded."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,10 +22,11 @@ ALLOCATING = ("aten::empty", "aten::empty_strided", "aten::empty_like")
 FRAGMENTED_PCT = 30.0
 """Of the reserved peak that was not allocated when the allocated peak was reached."""
 FRAGMENTED_BYTES = 1 << 30
+RELATED = 3
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    return _capacity(facts) + _driver_calls(facts) + _fragmentation(facts) + _incomplete(facts)
+    return _capacity(facts) + _retries(facts) + _driver_calls(facts) + _fragmentation(facts) + _incomplete(facts)
 
 
 def capacity_of(facts: Facts) -> int | None:
@@ -38,31 +40,102 @@ def capacity_of(facts: Facts) -> int | None:
     return int(total) if isinstance(total, (int, float)) and total > 0 else None
 
 
+class _Used(NamedTuple):
+    """Of the device's memory, in bytes; from the recorded allocations, else from what the allocator counted."""
+
+    allocated: int
+    reserved: int | None
+    retries: int | None
+    """Times since the process began; None where nobody counted."""
+    out_of_memory: int
+    recorded: bool
+    """Whether the allocations themselves were recorded, so that the largest are known."""
+
+
+def used(facts: Facts) -> _Used | None:
+    """None if nothing is known."""
+    memory = facts.document.memory
+    counted = next(
+        (
+            d.get("memory") or {}
+            for d in (facts.sidecar.devices if facts.sidecar else [])
+            if d.get("index") == facts.device
+        ),
+        {},
+    )
+    numbers = (
+        {key: value for key, value in counted.items() if isinstance(value, int)} if isinstance(counted, dict) else {}
+    )
+    retries, ooms = numbers.get("retries"), numbers.get("out_of_memory", 0)
+    if memory is not None and memory.peak_bytes and (memory.device == facts.device or not numbers):
+        return _Used(memory.peak_bytes, memory.reserved_peak_bytes, retries, ooms, recorded=True)
+    if facts.on_cpu or not numbers.get("peak_allocated"):
+        return None
+    return _Used(numbers["peak_allocated"], numbers.get("peak_reserved"), retries, ooms, recorded=False)
+
+
 def _capacity(facts: Facts) -> list[Candidate]:
-    memory, total = facts.document.memory, capacity_of(facts)
-    if memory is None or not memory.peak_bytes or not total:
+    now, total = used(facts), capacity_of(facts)
+    if now is None or not total:
         return []
-    peak = max(memory.peak_bytes, memory.reserved_peak_bytes or 0)
-    share = 100.0 * peak / total
+    # What is reserved and not in use is given back when it is needed; unless that has happened it is no need.
+    full = max(now.allocated, now.reserved or 0) if now.retries is None or now.retries > 0 else now.allocated
+    share = 100.0 * full / total
     if share < NEAR_PCT:
         return []
-    top = [a for a in memory.top if a.file and a.line]
+    memory = facts.document.memory
+    top = [a for a in memory.top if a.file and a.line] if memory is not None and now.recorded else []
     at = SourceRef(file=top[0].file or "", line=top[0].line or 0) if top else None
+    largest = f" The largest live allocation, {words.size(top[0].bytes)}, is made here." if top else ""
+    where = "The next largest stand beside it" if top else "--memory records which lines hold it"
     return [
         Candidate(
             code="memory-near-capacity",
             title="Memory is nearly full",
-            fact=f"The peak is {words.size(peak)} of {words.size(total)} ({words.percent(share)}).",
-            advice="The largest live allocations stand beside; activation checkpointing, a smaller batch, or a leaner optimizer state.",
+            fact=f"The peak is {words.size(full)} of {words.size(total)} ({words.percent(share)}).{largest}",
+            advice=f"{where}; activation checkpointing, a smaller batch, or a leaner optimizer state.",
             at=at,
             evidence={
-                "peak_bytes": peak,
+                "peak_bytes": full,
                 "capacity_bytes": total,
+                "retries": now.retries,
                 "threshold_pct": NEAR_PCT,
                 "related": [
                     {"file": a.file, "line": a.line, "text": f"{words.size(a.bytes)} live at the peak"}
-                    for a in top[1:4]
+                    for a in top[1 : 1 + RELATED]
                 ],
+            },
+        )
+    ]
+
+
+def _retries(facts: Facts) -> list[Candidate]:
+    """The allocator found the device full, gave its cache back to the driver and tried again."""
+    now = used(facts)
+    if now is None or not now.retries:
+        return []
+    calls = facts.trace.calls
+    rows = [int(r) for r in np.flatnonzero((calls.kind == Call.MALLOC) & facts.all_within(calls.start))]
+    frees = [r for r in rows if "Free" in facts.call_name(r)]
+    at = next((place for r in frees or rows if (place := facts.line_of_call(r)) is not None), None)
+    within = f" In the recorded steps it is at it ({len(frees) / facts.n:.3g} frees {facts.per})." if frees else ""
+    caught = f" {words.times(now.out_of_memory).capitalize()} even that did not help." if now.out_of_memory else ""
+    return [
+        Candidate(
+            code="memory-retries",
+            title="The device's memory was full, and the allocator tried again",
+            fact=f"{words.times(now.retries).capitalize()} since the program began the allocator gave its cache back to the driver, which "
+            f"waits for the device, and tried again.{caught}{within}",
+            advice="Lower the peak (a smaller batch, activation checkpointing), or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True if "
+            "much is reserved and not in use.",
+            at=at,
+            hint=not frees,
+            evidence={
+                "retries": now.retries,
+                "out_of_memory": now.out_of_memory,
+                "frees_per_step": len(frees) / facts.n,
+                "peak_bytes": now.allocated,
+                "reserved_peak_bytes": now.reserved,
             },
         )
     ]
@@ -112,24 +185,24 @@ def _driver_calls(facts: Facts) -> list[Candidate]:
 
 
 def _fragmentation(facts: Facts) -> list[Candidate]:
-    memory = facts.document.memory
-    if memory is None or not memory.peak_bytes or not memory.reserved_peak_bytes:
+    now = used(facts)
+    if now is None or not now.reserved:
         return []
-    unused = memory.reserved_peak_bytes - memory.peak_bytes
-    share = 100.0 * unused / memory.reserved_peak_bytes
+    unused = now.reserved - now.allocated
+    share = 100.0 * unused / now.reserved
     if share < FRAGMENTED_PCT or unused < FRAGMENTED_BYTES:
         return []
     return [
         Candidate(
             code="memory-fragmentation",
             title="Much reserved memory is not in use",
-            fact=f"{words.size(memory.reserved_peak_bytes)} are reserved, {words.size(memory.peak_bytes)} allocated at the peak: "
+            fact=f"{words.size(now.reserved)} are reserved, {words.size(now.allocated)} allocated at the peak: "
             f"{words.percent(share)} lies in pieces that did not fit.",
             advice="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or fewer different sizes (padding to buckets).",
             hint=True,
             evidence={
-                "reserved_peak_bytes": memory.reserved_peak_bytes,
-                "peak_bytes": memory.peak_bytes,
+                "reserved_peak_bytes": now.reserved,
+                "peak_bytes": now.allocated,
                 "threshold_pct": FRAGMENTED_PCT,
             },
         )
