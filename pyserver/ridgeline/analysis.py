@@ -46,6 +46,8 @@ from ridgeline.trace.tables import StepRow, Trace
 from ridgeline.trace.work import WorkTable, work_table
 
 TRACE_SUFFIXES = (".json", ".json.gz")
+TIMED = "timed.json"
+"""In a run folder: {"statements": {statement: µs}}."""
 BUSY_MACHINE_PCT = 10.0
 """From here on a reader is told: every tenth of what is shown for the host is waiting for a core."""
 
@@ -214,6 +216,7 @@ def analyze(recording: Recording) -> ProfileDocument:
         sidecar=recording.sidecar,
         work_kernel=dict(enumerate(rows.of_work.tolist())),
         steps_per_day=recording.steps_per_day,
+        timed=_timed(recording.run_dir),
         sources=_user_sources(recording),
     )
     document.padding = measure_padding(context)
@@ -222,6 +225,20 @@ def analyze(recording: Recording) -> ProfileDocument:
         _add_ranks(document, trace, recording)
     document.files = file_rows(document, recording.sidecar)
     return document
+
+
+def _timed(run_dir: Path | None) -> dict[str, float]:
+    """What ``ridgeline time --of`` left in the run folder; empty if nothing, or nothing that can be read."""
+    try:
+        found = json.loads((run_dir / TIMED).read_text(encoding="utf-8")) if run_dir is not None else {}
+    except (OSError, ValueError):
+        return {}
+    rows = found.get("statements") if isinstance(found, dict) else None
+    return {
+        statement: float(us)
+        for statement, us in (rows.items() if isinstance(rows, dict) else ())
+        if isinstance(us, (int, float)) and us > 0
+    }
 
 
 def _own_categories(document: ProfileDocument) -> None:

@@ -331,7 +331,12 @@ def doctor(
 
 @app.command()
 def time(
-    statement: Annotated[str, typer.Argument(help="A Python expression or statement.", metavar="STATEMENT")],
+    statement: Annotated[
+        str | None, typer.Argument(help="A Python expression or statement.", metavar="STATEMENT")
+    ] = None,
+    of: Annotated[
+        Path | None, typer.Option("--of", help="Time what this run's findings ask for instead.", metavar="RUN")
+    ] = None,
     setup: Annotated[str, typer.Option(help="Run once before.", metavar="CODE")] = "pass",
     threads: Annotated[int, typer.Option(help="torch's threads within an operation.", min=1)] = 1,
     min_run_time: Annotated[float, typer.Option(help="Seconds to measure for.", min=0.01)] = 1.0,
@@ -342,8 +347,14 @@ def time(
     output: Output = None,
 ) -> None:
     """Time one expression with torch.utils.benchmark in the program's interpreter."""
-    from ridgeline.cli_time import run
+    from ridgeline.cli_time import run, run_of
 
+    if (statement is None) == (of is None):
+        raise CommandError("time takes a statement, or --of RUN")
+    if of is not None:
+        run_of(of, threads=threads, min_run_time=min_run_time, python=python, env=env or [], output=output)
+        return
+    assert statement is not None
     run(
         statement,
         setup=setup,

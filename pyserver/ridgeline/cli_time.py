@@ -21,11 +21,14 @@ from ridgeline.cli_common import (
     text_console,
     write_json,
 )
+from ridgeline.profile import ProfileDocument
 from ridgeline.runs import processes
 
 STABLE_IQR = 0.10
 """A measurement whose interquartile range is more than a tenth of its median is called unstable, as torch's own
 ``Measurement`` warns (``_IQR_WARN_THRESHOLD`` in ``torch/utils/benchmark/utils/common.py``)."""
+MAX_TIMED = 8
+"""Statements of one run: each starts an interpreter."""
 FEW_BLOCKS = 4
 """Below this there is no interquartile range worth the name."""
 
@@ -112,6 +115,54 @@ def run(
         return
     with text_console(output) as console:
         console.print(sentence(measured), highlight=False)
+
+
+def run_of(
+    path: Path, *, threads: int, min_run_time: float, python: str | None, env: list[str], output: Path | None
+) -> None:
+    """Times what a run's findings ask to have timed (``evidence.time``: a product, and padded), keeps it in the run folder and
+    analyzes the run anew: the findings then speak of what was measured. Raises :class:`CommandError`."""
+    from ridgeline.analysis import TIMED, analyze_run, publish
+    from ridgeline.profile_io import UnreadableError
+    from ridgeline.runs.store import StoreError, resolve_run
+
+    check_seconds("--min-run-time", min_run_time)
+    try:
+        folder = path if (path / "sidecar.json").is_file() else resolve_run(path).path
+        asked = _asked(analyze_run(folder))
+    except (StoreError, UnreadableError) as error:
+        raise CommandError(str(error)) from error
+    if not asked:
+        raise CommandError(f"{folder}: none of its findings asks for a measurement")
+    request = {"setup": "pass", "threads": threads, "min_run_time": min_run_time, "output": "stderr"}
+    found = []
+    for statement in asked:
+        one = {**request, "statement": statement}
+        result = measure(one, interpreter(python), cwd=str(Path.cwd()), env={**os.environ, **environment(env)})
+        found.append(timing(one, result))
+    known = {
+        "statements": {t.statement: t.median_us for t in found},
+        "torch": found[0].torch,
+        "device": found[0].device,
+    }
+    (folder / TIMED).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    document = analyze_run(folder)
+    publish(document, folder)
+    with text_console(output) as console:
+        for measured in found:
+            console.print(sentence(measured), highlight=False)
+        for finding in document.findings:
+            if finding.evidence.get("time"):
+                place = f"{Path(finding.file).name}:{finding.line}  " if finding.file else ""
+                console.print(f"{place}{finding.message}", highlight=False)
+
+
+def _asked(document: ProfileDocument) -> list[str]:
+    """Statements, each once, those of the first findings first."""
+    rows = [finding.evidence.get("time") for finding in document.findings]
+    return list(dict.fromkeys(s for row in rows if isinstance(row, list) for s in row if isinstance(s, str)))[
+        :MAX_TIMED
+    ]
 
 
 def measure(request: dict[str, Any], python: str, *, cwd: str, env: dict[str, str]) -> dict[str, Any]:

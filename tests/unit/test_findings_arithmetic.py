@@ -168,6 +168,30 @@ def test_the_padded_product_can_be_timed_as_it_is_written() -> None:
     assert "1024, 50304" in padded
 
 
+@pytest.mark.parametrize(
+    ("now", "padded", "severity"), [(600.0, 200.0, "information"), (600.0, 590.0, "hint"), (600.0, 700.0, "hint")]
+)
+def test_after_timing_the_padded_product_the_measurement_counts(now: float, padded: float, severity: str) -> None:
+    context = _gemm("nvjet", types=(HALF, HALF), dims=([4096, 1024], [1024, 50_257])).context(devices=HOPPER)
+    (before,) = _by_code(find(context), "tensor-core-shape")
+    context.timed = dict(zip(before.evidence["time"], (now, padded)))
+    (after,) = _by_code(find(context), "tensor-core-shape")
+    assert (after.severity, after.evidence["verified"]) == (severity, True)
+    if severity == "information":
+        assert after.saving_us == pytest.approx(600 * (1 - padded / now))
+        assert "the padded product (N=50304, K=1024) 200 µs" in after.message
+    else:
+        assert after.saving_us is None
+        assert "leave it as it is" in after.message
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("c10::Half", "torch.float16"), ("c10::BFloat16", "torch.bfloat16")])
+def test_the_product_is_timed_in_its_own_type(kind: str, dtype: str) -> None:
+    b = _gemm("nvjet", types=(kind, kind), dims=([4096, 1024], [1024, 50_257]))
+    (finding,) = _by_code(find(b.context(devices=HOPPER)), "tensor-core-shape")
+    assert all(statement.count(dtype) == 2 for statement in finding.evidence["time"])
+
+
 @pytest.mark.parametrize(("short_of", "expected"), [(1.05, 0), (1.2, 1), (2.0, 1), (9.0, 1)])
 def test_a_product_near_what_padded_ones_reach_is_left_alone(short_of: float, expected: int) -> None:
     """600 µs of 2·4096·1024·50257 operations, on a device whose layers reach ``short_of`` times that."""

@@ -100,3 +100,50 @@ def test_an_interpreter_without_torch_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "has no torch" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_a_runs_findings_ask_for_is_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The analysis is real in everything but the findings' wish, which needs a device."""
+    from ridgeline import analysis, cli_time
+    from ridgeline.profile import Finding, ProfileDocument, Source
+
+    (tmp_path / "sidecar.json").write_text("{}")
+    wish = ["torch.ones(2)", "torch.ones(4)"]
+
+    def analyzed(folder: Path) -> ProfileDocument:
+        found = Finding(
+            code="tensor-core-shape", title="t", severity="hint", message=f"known: {len(analysis._timed(folder))}",
+            evidence={"time": wish},
+        )  # fmt: skip
+        return ProfileDocument(source=Source(kind="run", path="x.py"), findings=[found])
+
+    asked: list[str] = []
+
+    def timed(request: dict[str, Any], python: str, **_: Any) -> dict[str, Any]:
+        asked.append(request["statement"])
+        return measured(*[1e-6 * len(asked)] * 4)
+
+    monkeypatch.setattr(analysis, "analyze_run", analyzed)
+    monkeypatch.setattr(analysis, "publish", lambda document, folder: None)
+    monkeypatch.setattr(cli_time, "measure", timed)
+    output = tmp_path / "out.txt"
+    cli_time.run_of(tmp_path, threads=1, min_run_time=0.1, python=None, env=[], output=output)
+    assert asked == wish
+    assert analysis._timed(tmp_path) == {wish[0]: pytest.approx(1.0), wish[1]: pytest.approx(2.0)}
+    assert "known: 2" in output.read_text()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"statements": 3}', '{"statements": {"x": "fast", "y": -1}}'])
+def test_what_is_no_measurement_is_none(tmp_path: Path, text: str) -> None:
+    from ridgeline.analysis import TIMED, _timed
+
+    (tmp_path / TIMED).write_text(text)
+    assert _timed(tmp_path) == {}
+    assert _timed(None) == {}
+
+
+@pytest.mark.parametrize("arguments", [[], ["x", "--of", "run"]])
+def test_a_statement_or_a_run(arguments: list[str]) -> None:
+    done = subprocess.run([*CLI, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "a statement, or --of RUN" in done.stderr

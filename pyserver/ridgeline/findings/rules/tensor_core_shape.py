@@ -43,32 +43,50 @@ def rule(facts: Facts) -> list[Candidate]:
 
 def _candidate(facts: Facts, at: SourceRef | None, rows: list[int], shape: Shape) -> Candidate:
     claims, total = facts.claims_of(rows), facts.time_of(rows)
-    known = [s for r in rows if (s := _speedup(facts, r)) is not None]
-    speedup = sum(known) / len(known) if known else None
     n, k = _padded(shape.n), _padded(shape.k)
+    dtype = _dtype(facts, rows[0])
+    statements = [_statement(shape.m, shape.n, shape.k, dtype), _statement(shape.m, n, k, dtype)]
+    now, padded = (facts.context.timed.get(s) for s in statements)
+    verified = now is not None and padded is not None
+    if now is not None and padded is not None:
+        speedup: float | None = max(1.0, now / padded)
+        known = f" Timed by itself it takes {words.time(now)}, the padded product (N={n}, K={k}) {words.time(padded)}."
+    else:
+        each = [s for r in rows if (s := _speedup(facts, r)) is not None]
+        speedup = sum(each) / len(each) if each else None
+        known = f" Products reach up to {speedup:.1f} times their speed on this device." if speedup else ""
+    gains = speedup is not None and (not verified or speedup >= MIN_SPEEDUP)
+    if verified:
+        advice = "Pad the layer." if gains else "Padding gains next to nothing: leave it as it is."
+    else:
+        advice = f"Time the padded product (N={n}, K={k}) first (ridgeline time --of RUN): the gain is not certain. Then pad the layer."
     return Candidate(
         code="tensor-core-shape",
         title="A dimension keeps tensor cores from their tiles",
         fact=f"Products of M={shape.m}, N={shape.n}, K={shape.k} take {words.time(facts.per_step(total))} {facts.per}; "
-        f"N and K want multiples of {MULTIPLE}."
-        + (f" Products reach up to {speedup:.1f} times their speed on this device." if speedup else ""),
-        advice=f"Time the padded product (N={n}, K={k}) first: the gain is not certain. Then pad the layer.",
+        f"N and K want multiples of {MULTIPLE}.{known}",
+        advice=advice,
         at=at,
         cost_us=total,
-        saving_us=spans.measure(claims) * (1.0 - 1.0 / speedup) if speedup else None,
-        claims=claims if speedup else None,
-        hint=speedup is None,
+        saving_us=spans.measure(claims) * (1.0 - 1.0 / speedup) if speedup is not None and gains else None,
+        claims=claims if gains else None,
+        hint=not gains,
         evidence={
             "m": shape.m,
             "n": shape.n,
             "k": shape.k,
             "multiple": MULTIPLE,
-            "assumed_speedup": speedup,
+            "assumed_speedup": None if verified else speedup,
+            "measured_speedup": speedup if verified else None,
             "threshold_speedup": MIN_SPEEDUP,
-            "verified": False,
-            "time": [_statement(shape.m, shape.n, shape.k), _statement(shape.m, n, k)],
+            "verified": verified,
+            "time": statements,
         },
     )
+
+
+def _dtype(facts: Facts, row: int) -> str:
+    return "float16" if HALF[0] in facts.types_of(product_of(facts, row)) else "bfloat16"
 
 
 def _padded(size: int) -> int:
@@ -77,9 +95,10 @@ def _padded(size: int) -> int:
     return -(-size // multiple) * multiple
 
 
-def _statement(m: int, n: int, k: int) -> str:
+def _statement(m: int, n: int, k: int, dtype: str) -> str:
     """For ``ridgeline time``."""
-    return f'torch.empty({m}, {k}, device="cuda", dtype=torch.bfloat16) @ torch.empty({k}, {n}, device="cuda", dtype=torch.bfloat16)'
+    made = f'device="cuda", dtype=torch.{dtype}'
+    return f"torch.empty({m}, {k}, {made}) @ torch.empty({k}, {n}, {made})"
 
 
 def _speedup(facts: Facts, row: int) -> float | None:
