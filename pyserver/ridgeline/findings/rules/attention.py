@@ -7,6 +7,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import shape_of
+from ridgeline.findings.places import RELATED
 from ridgeline.profile import SourceRef
 
 MIN_KEYS = 64
@@ -91,6 +92,10 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
             "attentions_per_step": len(rows) / facts.n,
             "scores": dims[0] if dims else None,
             "assumed_speedup": speedup,
+            "related": [
+                {"file": p.file, "line": p.line, "text": "another attention"}
+                for p in list(places.values())[1 : 1 + RELATED]
+            ],
         },
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.places import related
 
 TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
 """In the names of cuDNN's kernels."""
@@ -32,15 +33,7 @@ def rule(facts: Facts) -> list[Candidate]:
             claims=claims,
             evidence={
                 "transposes_per_step": len(rows) / facts.n,
-                "related": [
-                    {
-                        "file": at.file,
-                        "line": at.line,
-                        "text": f"{words.time(facts.per_step(facts.time_of(mine)))} {facts.per}",
-                    }
-                    for at, mine in lines[1:4]
-                    if at is not None
-                ],
+                "related": related(facts, lines, lines[0][0]),
             },
         )
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.places import RELATED
 
 CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
 TRAINING = 5
@@ -49,6 +50,7 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
     ]
     claims, total = facts.claims_of(rows), facts.time_of(rows)
     at = facts.line_of_op(convolutions[0])
+    places = {(p.file, p.line): p for c in convolutions if (p := facts.line_of_op(c)) is not None}
     return Candidate(
         code="conv-bias",
         title="A bias before batch normalisation has no effect",
@@ -61,5 +63,11 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
         claims=claims if rows else None,
         noted=True,
         hint=not rows,
-        evidence={"convolutions_per_step": len(convolutions) / facts.n},
+        evidence={
+            "convolutions_per_step": len(convolutions) / facts.n,
+            "related": [
+                {"file": p.file, "line": p.line, "text": "another convolution whose bias has no effect"}
+                for p in list(places.values())[1 : 1 + RELATED]
+            ],
+        },
     )

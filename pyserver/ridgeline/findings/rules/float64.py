@@ -8,6 +8,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.code import trees
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.places import related
 from ridgeline.mends import calls_in
 
 SPEEDUP = 2.5
@@ -24,6 +25,7 @@ def rule(facts: Facts) -> list[Candidate]:
     claims, total = facts.claims_of(rows), facts.time_of(rows)
     lines = facts.by_line(rows)  # one cause, usually: double precision spreads from where it entered
     asked = _asked_for(facts)
+    here = next((at for at, _ in lines if at is not None), None)
     return [
         Candidate(
             code="float64",
@@ -35,7 +37,7 @@ def rule(facts: Facts) -> list[Candidate]:
             if asked
             else "Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
             "changes numerics.",
-            at=next((at for at, _ in lines if at is not None), None),
+            at=here,
             cost_us=total,
             saving_us=None if asked else spans.measure(claims) * (1.0 - 1.0 / SPEEDUP),
             claims=None if asked else claims,
@@ -46,15 +48,7 @@ def rule(facts: Facts) -> list[Candidate]:
                 "assumed_speedup": SPEEDUP,
                 "changes_numerics": True,
                 "threshold_elements": MIN_ELEMENTS,
-                "related": [
-                    {
-                        "file": at.file,
-                        "line": at.line,
-                        "text": f"{words.time(facts.per_step(facts.time_of(mine)))} {facts.per}",
-                    }
-                    for at, mine in [entry for entry in lines if entry[0] is not None][1:4]
-                    if at is not None
-                ],
+                "related": related(facts, lines, here),
             },
         )
     ]

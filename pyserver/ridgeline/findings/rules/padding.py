@@ -9,6 +9,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import product_of
+from ridgeline.findings.places import related
 from ridgeline.profile import Padding, PaddingPlan, SourceRef
 
 USEFUL_PCT = 80.0
@@ -49,6 +50,7 @@ def rule(facts: Facts) -> list[Candidate]:
                 "linear_useful_pct": measured.linear_useful_pct,
                 "attention_useful_pct": measured.attention_useful_pct,
                 "plans": [asdict(plan) for plan in measured.plans],
+                "related": related(facts, facts.by_line(rows), at, "of products and attention"),
                 "promised": promised.name if promised is not None else None,
                 "steps_per_day": measured.steps_per_day,
                 "threshold_pct": USEFUL_PCT,

@@ -6,6 +6,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import GEMM_OPS, REACHED, bytes_of, flops_of
+from ridgeline.findings.places import related
 
 FIRST_MAJOR = 8
 """Compute capability from which TF32 exists."""
@@ -41,15 +42,7 @@ def rule(facts: Facts) -> list[Candidate]:
                 "assumed_speedup": speedup,
                 "changes_numerics": True,
                 "mend": "matmul-precision-high",
-                "related": [
-                    {
-                        "file": at.file,
-                        "line": at.line,
-                        "text": f"{words.time(facts.per_step(facts.time_of(mine)))} {facts.per}",
-                    }
-                    for at, mine in lines[1:4]
-                    if at is not None
-                ],
+                "related": related(facts, lines, lines[0][0]),
             },
         )
     ]

@@ -1,0 +1,28 @@
+"""The other lines of a finding, for ``evidence["related"]``: editors show them beside the one that it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ridgeline.findings import words
+from ridgeline.findings.facts import Facts
+from ridgeline.profile import SourceRef
+
+RELATED = 3
+"""More than these a reader does not follow."""
+
+
+def related(
+    facts: Facts, lines: Iterable[tuple[SourceRef | None, list[int]]], at: SourceRef | None, what: str = ""
+) -> list[dict[str, object]]:
+    """Lines with their rows of work (``Facts.by_line``), most time first, without the one that the finding stands on."""
+    here = (at.file, at.line) if at is not None else None
+    others = [(p, rows) for p, rows in lines if p is not None and (p.file, p.line) != here]
+    return [
+        {
+            "file": place.file,
+            "line": place.line,
+            "text": f"{words.time(facts.per_step(facts.time_of(rows)))} {facts.per}{f' {what}' if what else ''}",
+        }
+        for place, rows in others[:RELATED]
+    ]
