@@ -211,3 +211,30 @@ def test_a_program_that_ends_well_leaves_no_frames(runner: Runner) -> None:
     run = runner.agent(runner.program("well.py", LOOP + "step()\n"))
     assert run.process.returncode == 0
     assert not (run.folder / "crash.txt").exists()
+
+
+PADDED = """import torch
+model = torch.nn.Sequential(torch.nn.Embedding(50, 16, padding_idx=0), torch.nn.Linear(16, 16))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+ids = torch.randint(1, 50, (4, 32)) * (torch.arange(32)[None] < torch.tensor([[5], [9], [12], [20]]))
+for step in range(10_000):
+    model(ids).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+raise ValueError('the program has an end of its own')
+"""
+
+
+def test_of_ten_thousand_steps_a_few_are_recorded_and_the_programs_own_error_stays(runner: Runner) -> None:
+    """With the lengths that the outermost module's inputs show, none of them read within the window."""
+    run = runner.agent(runner.program("long.py", PADDED), lengths=True)
+    assert run.process.returncode == 1
+    assert "ValueError: the program has an end of its own" in run.process.stderr
+    sidecar = run.sidecar()
+    (window,) = sidecar["windows"]
+    assert 0 < len(window["steps"]) <= 100
+    assert len(run.events()) < 100_000
+    assert sidecar["lengths"][0] == [5, 9, 12, 20]
+    assert set(sidecar["padded_to"]) == {32}
+    assert sidecar["lengths_at"] == [str(run.folder.parent / "long.py"), 6]
+    assert sidecar["errors"] == []
