@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hand_written import ATTEND, GELU, HEAD, MATMUL, SOFTMAX
 from ridgeline.assemble.direct import direct_launches
 from ridgeline.roofline import KernelInput, estimate
 from ridgeline.roofline.inputs import Launched, LaunchedArgument
@@ -285,3 +286,73 @@ def test_what_cannot_be_inferred_stays_unknown() -> None:
     two = OWN + "\ndef other(x, y, n):\n    poly[(n,)](x, y, n, BLOCK=1024, TERMS=200)\n"
     assert estimate(foreign("poly", two), H200).bound == "unknown"  # two statements, which one launched is not known
     assert estimate(foreign("copy"), H200).borderline  # a block size that the time implies is a guess
+
+
+@pytest.mark.parametrize(
+    ("columns", "warps", "type", "compiled"),
+    [(1024, 4, "float32", 181), (4096, 8, "float32", 293), (781, 4, "float32", 216), (4096, 8, "bfloat16", 305)],
+)
+def test_instructions_of_a_softmax_as_compiled(columns: int, warps: int, type: str, compiled: int) -> None:
+    """A stride of 781 elements leaves no vectors; a maximum that need not keep NaN is one instruction."""
+    kernel = launch(
+        HEAD + SOFTMAX, "softmax", 8192, 50.0,
+        tensor("out_ptr", 8192, columns, type=type), tensor("in_ptr", 8192, columns, type=type), value("in_stride", columns),
+        value("out_stride", columns), value("n_cols", columns), value("BLOCK", 1 << (columns - 1).bit_length()),
+    )  # fmt: skip
+    found = analyse(replace(kernel, block=(32 * warps, 1, 1)))
+    assert found is not None
+    assert found.warp.issued == pytest.approx(compiled, rel=0.1)
+
+
+@pytest.mark.parametrize(("n", "warps", "compiled", "accesses"), [(1 << 22, 8, 188, 3), ((1 << 22) - 5, 4, 402, 24)])
+def test_a_mask_that_is_no_multiple_of_sixteen_leaves_no_vectors(
+    n: int, warps: int, compiled: int, accesses: int
+) -> None:
+    pointers = [tensor(name, n) for name in ("x_ptr", "g_ptr", "o_ptr")]
+    kernel = launch(HEAD + GELU, "gelu", 4096, 50.0, *pointers, value("n", n), value("BLOCK", 1024))
+    found = analyse(replace(kernel, block=(32 * warps, 1, 1)))
+    assert found is not None
+    assert found.warp.issued == pytest.approx(compiled, rel=0.1)
+    assert found.warp.load_store == accesses
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "width", "warps", "compiled"),
+    [(128, 64, 64, 4, 33271), (128, 64, 128, 8, 22864), (128, 128, 64, 8, 14940)],
+)
+def test_instructions_of_attention_as_compiled(rows: int, columns: int, width: int, warps: int, compiled: int) -> None:
+    """Scores and sums lie as the matrix units leave them: a row in four lanes of one warp."""
+    kernel = launch(
+        HEAD + ATTEND, "attend", 32, 500.0,
+        *(tensor(name, 64, 4096, width, type="bfloat16") for name in ("Q", "K", "V", "Out")), value("scale", 0.18),
+        value("stride_h", 4096 * width), value("stride_m", width), value("N_CTX", 4096), value("BLOCK_M", rows),
+        value("BLOCK_N", columns), value("HEAD", width),
+    )  # fmt: skip
+    found = analyse(replace(kernel, grid=(4096 // rows, 64, 1), block=(32 * warps, 1, 1)))
+    assert found is not None
+    assert found.warp.issued == pytest.approx(compiled, rel=0.3)
+    assert found.warp.special == pytest.approx(4096 * rows / (32 * warps), rel=0.1)  # an exponential a score
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "warps", "act", "compiled"),
+    [(128, 256, 64, 8, "leaky_relu", 8598), (64, 128, 32, 4, "", 11079), (128, 128, 64, 4, "", 9181)],
+)
+def test_instructions_and_bytes_of_a_product_as_compiled(
+    rows: int, columns: int, depth: int, warps: int, act: str, compiled: int
+) -> None:
+    n = 4096
+    kernel = launch(
+        HEAD + MATMUL, "matmul", (n // rows) * (n // columns), 250.0,
+        *(tensor(name, n, n, type="float16") for name in ("a_ptr", "b_ptr", "c_ptr")),
+        *(value(name, n) for name in ("M", "N", "K")),
+        *(value(name, stride) for name, stride in (("sam", n), ("sak", 1), ("sbk", n), ("sbn", 1), ("scm", n), ("scn", 1))),
+        value("BM", rows), value("BN", columns), value("BK", depth), value("GROUP", 8), value("ACT", act),
+    )  # fmt: skip
+    kernel = replace(kernel, block=(32 * warps, 1, 1))
+    found = analyse(kernel)
+    assert found is not None
+    assert found.warp.issued == pytest.approx(compiled, rel=0.25)
+    judged = estimate(kernel, H200)
+    assert (judged.flops, judged.bytes) == (pytest.approx(2 * n**3, rel=0.01), 3 * n * n * 2)
+    assert judged.flop_type == "fp16"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ridgeline.roofline import blocks
+from ridgeline.roofline import blocks, products
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.expressions import held, opaque
-from ridgeline.roofline.layout import rank_of
 from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value
-from ridgeline.roofline.walk import BLOCK_AXIS, Dot
+from ridgeline.roofline.walk import BLOCK_AXIS
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
@@ -114,7 +112,7 @@ def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Va
         result.items = tuple(Value(result.axes, "float", level=result.level, key=(result.key, i)) for i in range(3))
         return result
     if name == "dot":
-        return dot(walker, arguments)
+        return products.dot(walker, arguments)
     if name in CHEAP:
         return of_kind(walker.apply("logic", arguments, tag=name), "bool" if name.startswith("is") else first.kind)
     if name in ("device_assert", "device_assert_then"):
@@ -294,11 +292,16 @@ def reduction(walker: Walker, node: ast.Call, name: str, arguments: list[Value])
         result = of_kind(walker.apply("scan", values, tag=ast.unparse(node)), kind)
         result.items = tuple(Value(v.axes, v.kind, level=result.level) for v in values) or None
         return result
-    reduced = reduced_axes(node, name, axes)
+    reduced = reduced_axes(walker, node, name, axes)
     what = WHOLE.get(name) or ("reduce_sum" if name in SUMS else "reduce_index" if name in WITH_INDEX else "reduce_max")
+    if what == "reduce_max" and ast.unparse(node.func).startswith(("tl.", "triton.language")) and kind not in INTEGER:
+        what = "reduce_max_fast"  # takes any of a NaN and a number, which is one instruction; Inductor's keeps NaN
     if what == "reduce_sum" and values and values[0].product:
         what = "reduce_product"
+    mark = len(walker.tally.operations)
     result = walker.apply(what + ("64" if kind == "double" else ""), values, tag=ast.unparse(node))
+    for operation in walker.tally.operations[mark:]:
+        operation.along = reduced if operation.name.startswith("reduce") else frozenset()
     result.kind, result.axes = kind, axes - reduced
     result.hold = {a: n for a, n in result.hold.items() if a in result.axes}
     wide = 3 if name == "welford" else 2 if name in (*WITH_INDEX, "online_softmax_reduce") else 0
@@ -307,7 +310,7 @@ def reduction(walker: Walker, node: ast.Call, name: str, arguments: list[Value])
     return result
 
 
-def reduced_axes(node: ast.Call, name: str, axes: frozenset[str]) -> frozenset[str]:
+def reduced_axes(walker: Walker, node: ast.Call, name: str, axes: frozenset[str]) -> frozenset[str]:
     """Inductor reduces its ``r`` axes (along dimension 1 or 0 of the tile); a user's call the axis its position names."""
     split = axes & SPLIT_AXES
     place_of = {"welford": 3, "online_softmax_reduce": 2, "max_with_index": 2, "min_with_index": 2}.get(name, 1)
@@ -319,6 +322,9 @@ def reduced_axes(node: ast.Call, name: str, axes: frozenset[str]) -> frozenset[s
     ordered = sorted(axes, key=lambda a: [int(p) for p in a.split("@")[-1].split(":")] if "@" in a else [0, 0])
     if place is None or not ordered:
         return axes
+    subscripted = [a for a in ordered if walker.places.get(a) == place % len(ordered)]
+    if len(subscripted) == 1:
+        return frozenset(subscripted)
     return frozenset(ordered[place : place + 1] or ordered[-1:])
 
 
@@ -347,40 +353,6 @@ def where(walker: Walker, arguments: list[Value]) -> Value:
             return result
         return opaque(walker, (first, second), result)
     return of_kind(result, picked.kind)
-
-
-def dot(walker: Walker, arguments: list[Value]) -> Value:
-    if len(arguments) < 2:
-        return Value()
-    left, right = arguments[0], arguments[1]
-    axes = left.axes | right.axes
-    tile = walker.tally.tile
-    if len(left.axes) == len(right.axes) == 2 and not left.axes & right.axes:
-        # sides that are written apart: the depth is a side of both of one size, the last of the first where it can be
-        ordered = [sorted(v.axes, key=rank_of) for v in (left, right)]
-        pairs = [(a, b) for a in reversed(ordered[0]) for b in ordered[1] if tile.get(a) == tile.get(b)]
-        if pairs:
-            axes -= {pairs[0][1]}
-            left, right = left, replace(right, axes=right.axes - {pairs[0][1]} | {pairs[0][0]})
-    size = {"half": 2, "eight": 1, "double": 8}.get(left.kind, 4)
-    element = {"half": "bf16", "eight": "fp8", "double": "fp64", "int": "int8"}.get(left.kind, "tf32")
-    sides = [math.prod(tile.get(a, 1) for a in part) for part in (left.axes - right.axes, right.axes - left.axes)]
-    depth = math.prod(tile.get(a, 1) for a in left.axes & right.axes)
-    dot = Dot(sides[0], sides[1], depth, element, size, math.prod(walker.trips), not is_loaded(left))
-    walker.tally.dots.append(dot)
-    shared = left.axes & right.axes
-    return Value(
-        axes - shared if shared and axes - shared else axes,
-        "float",
-        level=walker.level,
-        key=walker.number(("dot", left.key, right.key)),
-    )
-
-
-def is_loaded(value: Value) -> bool:
-    """Whether it is what a load gave, unchanged: then the matrix units can read it from shared memory."""
-    key = value.key[0] if isinstance(value.key, tuple) and value.key else None
-    return isinstance(key, tuple) and key[:1] == ("load",)
 
 
 def folded(name: str, arguments: list[Value]) -> Value:

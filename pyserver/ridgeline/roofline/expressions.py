@@ -73,6 +73,10 @@ def evaluate(walker: Walker, node: ast.expr | None) -> Value:
         return call(walker, node)
     if isinstance(node, ast.Subscript):
         inner = evaluate(walker, node.value)
+        if isinstance(node.slice, ast.Tuple) and len(inner.axes) == 1:
+            kept = [n for n, part in enumerate(node.slice.elts) if isinstance(part, ast.Slice)]
+            if len(kept) == 1:
+                walker.places.setdefault(next(iter(inner.axes)), kept[0])
         if inner.items is not None and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
             return inner.items[node.slice.value] if node.slice.value < len(inner.items) else Value()
         return inner
@@ -125,7 +129,9 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
         return Value(kind="bool", const=COMPARE[test](left.const, right.const), run_time=run_time)
     bounds: tuple[Bound, ...] = ()
     if left.terms and isinstance(right.const, int) and test in (ast.Lt, ast.LtE, ast.GtE, ast.Gt):
-        bounds = bound(left, int(right.const) - left.offset, test)
+        bounds = tuple(
+            Bound(b.terms, b.low, b.high, right.run_time) for b in bound(left, int(right.const) - left.offset, test)
+        )
         whole = bounds[0].low <= 0 and bounds[0].high >= count_of(left.terms)
         if whole and not right.run_time and (exact(walker, left) or not masks(left)):
             return Value(left.axes, "bool", const=True)  # the mask never cuts: the compiler drops it

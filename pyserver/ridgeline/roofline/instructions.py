@@ -76,6 +76,8 @@ COST: dict[str, float] = {
     "online_softmax_first": 13.0,  # with nothing before it
     "index_step": 9.5,  # larger value, or the same at a smaller index
     "sort_step": 9.5,  # two shuffles, comparison, selects, moves
+    "copied": 3.0,  # of an asynchronous copy in a pipelined loop: its pointer moves on in 64 bits, with its predicate
+    "pipeline": 40.0,  # of a trip of one: buffers change, barriers, descriptors of the factors
     "unknown": 4.0,
     "loop": 3.0,
     "load": 1.0,
@@ -102,11 +104,12 @@ UNROLLED = 8
 """Trips of a loop that the compiler unrolls whole."""
 ALU: dict[str, float] = {
     "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
-    "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0,
+    "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0, "reduce_max_fast": 0.7,
     "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "online_softmax_first": 0.5, "philox": 0.39,
     "sort_step": 0.8, "welford_step": 0.2, "welford_combine": 0.38, "program": 0.4, "erf": 0.13, "exp": 0.11, "exp_fast": 0.2, "sigmoid": 0.25,
     "log": 0.38, "log1p": 0.32, "tanh": 0.2, "divide": 0.29, "divide_by_row": 0.08, "sin": 0.37, "pow": 0.4, "atan2": 0.33, "fmod": 0.38,
     "expm1": 0.36, "asin": 0.29, "sinh": 0.26, "loop": 0.6, "address": 0.5, "shuffled": 0.67, "exchange": 0.6, "turned": 0.5, "turn": 0.6, "across": 0.6, "int_float": 1.0,
+    "copied": 0.5, "pipeline": 0.4,
 }  # fmt: skip
 """Share of an operation's instructions that the integer and comparison unit executes, at half the schedulers' rate."""
 HEAVY: dict[str, float] = {
@@ -131,6 +134,7 @@ REDUCE: dict[str, tuple[float, int]] = {
     "reduce_sum": (1.0, 1),
     "reduce_product": (1.0, 1),
     "reduce_max": (3.0, 1),
+    "reduce_max_fast": (1.0, 1),
     "reduce_index": (9.5, 2),
     "reduce_welford": (18.5, 3),
     "reduce_softmax": (4.5, 2),
@@ -141,7 +145,7 @@ ELEMENT: dict[str, float] = {"reduce_softmax": 12.2}
 FLOPS: dict[str, float] = {
     "float": 1, "double": 1, "divide": 1, "divide_by_row": 1, "divide_constant": 1, "exp": 1, "exp_fast": 1, "exp2": 1, "expm1": 1, "erfinv": 1, "sqrt_rn": 1, "sinh": 1, "asin": 1, "atan2": 1, "fmod": 1, "lgamma": 1, "erf": 1, "log": 1, "log1p": 1,
     "rsqrt": 1, "sqrt": 1, "tanh": 1, "sin": 1, "pow": 1, "sigmoid": 3, "welford_step": 6, "welford_combine": 8, "online_softmax_step": 5,
-    "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "double_function": 1, "reduce_sum": 1, "reduce_product": 1, "reduce_max": 0,
+    "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "double_function": 1, "reduce_sum": 1, "reduce_product": 1, "reduce_max": 0, "reduce_max_fast": 0,
     "reduce_welford": 8, "reduce_softmax": 4, "scan": 1,
 }  # fmt: skip
 """Floating-point operations an element as a person counts them: a function is one."""
@@ -202,6 +206,11 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     convert(warp, tally, layout)
     for dot in tally.dots:
         warp.flops += dot.flops * dot.trips
+    pipelined = max((dot.trips for dot in tally.dots), default=1)
+    if pipelined > 1:
+        copies = sum(layout.instructions(a) * a.trips for a in tally.accesses if not a.store and a.trips > 1)
+        warp.add("copied", copies * COST["copied"])
+        warp.add("pipeline", pipelined * COST["pipeline"])
     return warp
 
 
@@ -227,8 +236,10 @@ def reduce(warp: Warp, operation: Operation, layout: Layout) -> None:
     ReduceOpToLLVM.cpp: a word a row and warp is stored, read back spread over all threads, reduced by shuffles, stored, read)."""
     name = operation.name.removesuffix("64")
     combine, words = REDUCE[name]
-    along = layout.shape_of(frozenset(a for a in operation.axes if a.startswith("r")) or operation.axes)
-    main = layout.main
+    along = layout.shape_of(
+        operation.along or frozenset(a for a in operation.axes if a.startswith("r")) or operation.axes
+    )
+    main = layout.block_of(operation.axes)
     held = main.elements(along)
     rows = main.elements(layout.shape_of(operation.axes) - along)
     parts_of = {

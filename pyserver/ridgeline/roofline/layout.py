@@ -59,6 +59,14 @@ def deal(shape: dict[str, int], order: tuple[str, ...], vector: int, warps: int)
     return Blocked(order, vector, lanes, along, held)
 
 
+def product(rows: str, columns: str, tile: dict[str, int], warps: int) -> Blocked:
+    """The sums of ``tl.dot`` (Triton's ``NvidiaMmaEncodingAttr``): a warp has 16 rows, four lanes share one."""
+    down = max(1, min(warps, tile.get(rows, 1) // 16))
+    across = max(1, warps // down)
+    held = {columns: max(2, tile.get(columns, 1) // (4 * across)), rows: max(1, tile.get(rows, 1) // (8 * down))}
+    return Blocked((columns, rows), 2, {columns: 4, rows: 8}, {columns: across, rows: down}, held)
+
+
 def rank_of(axis: str) -> tuple[int, str]:
     """Position of an axis in the shape of a tile: Inductor's are z, y, x, r; a user's in the order of the text."""
     known = {"z": 0, "y": 1, "x": 2}
@@ -92,6 +100,11 @@ class Layout:
         order = max(weight, key=lambda o: weight[o]) if weight else default
         self.main = deal(self.tile, order, self.groups.get((self.axes, order), 1), self.warps)
         self.fast = order[0] if order else ""
+        self.products = [
+            product(next(iter(dot.sides[0])), next(iter(dot.sides[1])), self.tile, self.warps)
+            for dot in tally.dots
+            if all(len(side) == 1 for side in dot.sides)
+        ]
         self.per_thread = float(self.main.elements(self.axes)) if self.axes else 1.0
 
     @property
@@ -124,6 +137,7 @@ class Layout:
             return 1
         most = max(1, self.size(frozenset(order)) // self.threads)
         aligned = min(access.alignment(order[0], self.whole(order[0])), self.seen(access, order[0]))
+        aligned = min(aligned, access.mask_alignment(order[0]))
         return max(1, min(VECTOR_BYTES // access.size or 1, aligned, self.tile.get(order[0], 1), most))
 
     def seen(self, access: Access, axis: str) -> int:
@@ -145,7 +159,17 @@ class Layout:
 
     def elements(self, axes: frozenset[str]) -> float:
         """Elements a thread holds of a value over ``axes``; values of lower rank are repeated in several threads."""
-        return float(self.main.elements(axes))
+        return float(self.block_of(axes).elements(self.shape_of(axes)))
+
+    def block_of(self, axes: frozenset[str]) -> Blocked:
+        """The layout of a value over ``axes``: that of a product whose sums lie there, else of the whole tile."""
+        shape = self.shape_of(axes)
+        for block in self.products:
+            if shape and shape <= set(block.order):
+                return block
+        if shape <= self.axes or len(shape) < 2:
+            return self.main
+        return deal(self.tile, tuple(sorted(shape, key=rank_of, reverse=True)), 1, self.warps)
 
     def instructions(self, access: Access) -> float:
         """Instructions of a thread for one access to the tile."""

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 Kind = Literal["float", "half", "double", "int", "long", "bool", "eight", "pointer"]
 LARGEST = 1 << 62
+DIVISIBLE = 16
+"""Triton notes of an argument whether it is a multiple of this (``tt.divisibility``), and nothing else."""
 INTEGER: frozenset[str] = frozenset(("int", "long"))
 KIND_OF: dict[str, Kind] = {
     "bf16": "half", "fp16": "half", "fp32": "float", "fp64": "double", "i32": "int", "u32": "int", "i16": "int",
@@ -61,6 +63,8 @@ class Bound:
     terms: tuple[tuple[Atom, int], ...]
     low: int
     high: int
+    run_time: bool = False
+    """Whether the limit is an argument of the launch, of which the compiler knows at most that it is a multiple of 16."""
 
 
 @dataclass(slots=True)
@@ -222,6 +226,11 @@ class Access:
                 align = min(align, shift & -shift)
         return max(1, align)
 
+    def mask_alignment(self, axis: str) -> int:
+        """Neighbours along ``axis`` for which the compiler sees that the mask is the same: a vector is all in or all out."""
+        limits = [b.high for b in self.bounds if b.run_time and any(axis in a.axes for a, _ in b.terms)]
+        return min((DIVISIBLE if high % DIVISIBLE == 0 else 1 for high in limits), default=1 << 20)
+
 
 def intersected(bounds: Iterable[Bound]) -> list[Bound]:
     """One bound for each form, the narrowest."""
@@ -229,7 +238,7 @@ def intersected(bounds: Iterable[Bound]) -> list[Bound]:
     for bound in bounds:
         known = merged.get(bound.terms)
         if known is not None:
-            bound = Bound(bound.terms, max(known.low, bound.low), min(known.high, bound.high))
+            bound = Bound(bound.terms, max(known.low, bound.low), min(known.high, bound.high), bound.run_time)
         merged[bound.terms] = bound
     return list(merged.values())
 

@@ -36,6 +36,8 @@ class Operation:
     """The atom that an operation on indices makes: it is needed once for each access that uses it."""
     linear: bool = False
     """Whether the result is a sum of plain indices."""
+    along: frozenset[str] = frozenset()
+    """Of a reduction, the axes that it removes."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class Dot:
     trips: int
     in_registers: bool
     """Whether the first factor was computed, so that it lies in registers."""
+    sides: tuple[frozenset[str], frozenset[str]]
+    """Axes of the rows and of the columns."""
 
     @property
     def flops(self) -> float:
@@ -95,6 +99,8 @@ class Walker:
         self.numbers: dict[Any, int] = {}
         """Value numbers: keys made of keys are replaced by a number, or their length would double with every use."""
         self.fresh = 0
+        self.places: dict[str, int] = {}
+        """Axis -> its position in the shape of a tile, as a subscript (``i[:, None]``) gives it."""
         self.calls = 0
         for name, value in source.globals.items():
             self.names[name] = Value(const=value, kind="int" if isinstance(value, int) else "float", terms={})
