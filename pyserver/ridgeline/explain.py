@@ -118,6 +118,59 @@ _EXACT: dict[str, Explanation] = {
     ),
     "Memcpy DtoD": Explanation("A copy within the device. Right before a GEMM it is usually `addmm`'s bias."),
     "Memset": Explanation("A fill, often of a workspace."),
+    "aten::baddbmm": Explanation(
+        "A batch of products added to a tensor: `addmm` for batches.",
+        "A copy right before it is the tensor that is added to.",
+    ),
+    "aten::scaled_dot_product_attention": Explanation(
+        "Attention; chooses a fused kernel (`_flash_`, `_efficient_`, `_cudnn_`) or the written-out form (`_math`) by type, mask, head size and device.",
+        "What it calls tells which one it was.",
+    ),
+    "aten::cat": Explanation(
+        "Copies its tensors into a new one.",
+        "In a loop that grows a tensor everything before is copied again each time.",
+    ),
+    "aten::clone": Explanation("Copies a tensor, also where `contiguous` or `reshape` found that no view would do."),
+    "aten::index": Explanation(
+        "Picks elements by index tensors. With a mask the number of elements is known to the device only, and the host waits for it."
+    ),
+    "aten::embedding": Explanation(
+        "Looks rows up in a table; limited by bandwidth. Its backward pass adds to the rows."
+    ),
+    "aten::native_layer_norm": Explanation("Layer normalisation with its mean and deviation, in one kernel."),
+    "aten::native_dropout": Explanation("Dropout that keeps its mask for the backward pass."),
+    "aten::cudnn_convolution": Explanation(
+        "A convolution by cuDNN, which chooses an algorithm by shapes and layout.",
+        "Transposes (`nchwToNhwc`) around it: try channels_last.",
+    ),
+    "hipLaunchKernel": Explanation("AMD's launch: puts one kernel into a stream's queue and returns at once."),
+    "cudaLaunchCooperativeKernel": Explanation("A launch whose blocks may wait for one another; all must fit at once."),
+    "cudaStreamWaitEvent": Explanation("Makes one stream wait for a point in another. The host does not wait."),
+    "cudaEventRecord": Explanation(
+        "Marks a point in a stream, to wait for or to measure; costs the device next to nothing."
+    ),
+    "cudaEventQuery": Explanation(
+        "Asks whether a point in a stream was reached, without waiting; the allocator does so for memory used on other streams."
+    ),
+    "cudaHostAlloc": Explanation(
+        "Takes pinned memory from the driver, which is slow; `pin_memory()` caches it.",
+        "In a loop: reuse the pinned tensor.",
+    ),
+    "cudaPointerGetAttributes": Explanation("Asks where a pointer's memory lies, for instance whether it is pinned."),
+    "Command Buffer Full": Explanation(
+        "The driver's queue of commands was full, and the host waited before it could launch more: the host is far ahead of the device."
+    ),
+    "Lazy Function Loading": Explanation("CUDA loads a kernel's code when it is launched for the first time."),
+    "Runtime Triggered Module Loading": Explanation(
+        "CUDA loads a library's kernels when the first of them is launched."
+    ),
+    "DistributedDataParallel.forward": Explanation(
+        "The wrapped model's forward pass with what DDP does before it: copying buffers from rank 0, making the gradients' buckets ready."
+    ),
+    "occupancy": Explanation(
+        "Which part of a multiprocessor's warps a launch can keep resident, by its grid, block, registers and shared memory. An estimate of "
+        "the profiler's; a kernel can be at its peak with little of it."
+    ),
     "self": Explanation("Time of the row itself, without what it calls. Only self times add up."),
     "total": Explanation(
         "Time of the row with everything that it calls; the same microsecond counts in every row above it."
@@ -162,6 +215,81 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Explanation]],
     (
         re.compile(r"^autograd::engine::evaluate_function: (\w+)"),
         lambda m: Explanation(f"Autograd runs the node {m[1]} of the backward pass."),
+    ),
+    (
+        re.compile(r"^(\w+)Backward\d+$"),
+        lambda m: Explanation(
+            f"The derivative of {m[1]} in the backward pass; its line is that of the forward operation."
+        ),
+    ),
+    (
+        re.compile(r"^aten::_foreach_(\w+?)_?$"),
+        lambda m: Explanation(
+            f"`{m[1]}` on a list of tensors in few launches, as `foreach` optimizers and gradient clipping use it."
+        ),
+    ),
+    (
+        re.compile(r"^aten::_fused_(\w+?)_$"),
+        lambda m: Explanation(f"The whole update of {m[1]} for a list of parameters: `fused=True`."),
+    ),
+    (
+        re.compile(r"^c10d::(\w+?)_?$"),
+        lambda m: Explanation(
+            f"Asks the process group for {m[1]}. With NCCL it is queued and the host goes on.",
+            "Its kernel shows how long it takes.",
+        ),
+    ),
+    (
+        re.compile(r"^gloo:(\w+)"),
+        lambda m: Explanation(f"{m[1]} by gloo, through the host's memory.", "Between devices NCCL needs no detour."),
+    ),
+    (
+        re.compile(r"^(self|total) (cpu|cuda|device)|^(cpu|cuda|device) total", re.I),
+        lambda m: Explanation(
+            "Time of the row itself, without what it calls. Only self times add up."
+            if m[0].lower().startswith("self")
+            else "Time of the row with everything that it calls; the same microsecond counts in every row above it."
+        ),
+    ),
+    (
+        re.compile(r"flash_(fwd|bwd)|fmha_|_sdpa|flash::"),
+        lambda m: Explanation("Fused attention: the scores stay in the multiprocessors and never go through memory."),
+    ),
+    (
+        re.compile(r"softmax_warp|cunn_SoftMax|softmax_\w*forward|softmax_\w*backward", re.I),
+        lambda m: Explanation(
+            "A softmax over rows; limited by bandwidth.",
+            "Between two products it is attention written out: see attention-unfused.",
+        ),
+    ),
+    (
+        re.compile(r"layer_norm\w*kernel|LayerNorm\w*Kernel"),
+        lambda m: Explanation("Layer normalisation; limited by bandwidth."),
+    ),
+    (
+        re.compile(r"\bbn_(fw|bw)|batch_norm\w*kernel|BatchNorm", re.I),
+        lambda m: Explanation(
+            "Batch normalisation; limited by bandwidth. For inference it can be folded into the convolution."
+        ),
+    ),
+    (
+        re.compile(r"gemv|gemmSN"),
+        lambda m: Explanation(
+            "A product with a vector or a very thin matrix: every weight is read for little arithmetic, so bandwidth limits it.",
+            "Larger batches reuse the weights.",
+        ),
+    ),
+    (
+        re.compile(r"indexing_backward|embedding_backward|compute_grad_weight"),
+        lambda m: Explanation(
+            "The backward pass of an embedding or of indexing: adds gradients to the rows that were read."
+        ),
+    ),
+    (
+        re.compile(r"^Memcpy PtoP|^Memcpy Peer"),
+        lambda m: Explanation(
+            "A copy from one device to another.", "In every step: `nn.DataParallel`, or tensors on the wrong device."
+        ),
     ),
     (
         re.compile(r"^torch::autograd::AccumulateGrad"),
