@@ -108,7 +108,7 @@ def test_a_pinned_copy_that_the_host_waits_for() -> None:
     assert not _by_code(find(_pinned(200.0).context()), "blocking-copy")
 
 
-def _round_trip(nbytes: float) -> TraceBuilder:
+def _round_trip(nbytes: float, *, back: bool = False) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):
         t = 1000.0 * k
@@ -119,6 +119,9 @@ def _round_trip(nbytes: float) -> TraceBuilder:
         b.op("aten::_to_copy", t + 302, 58, dims=[[4096, 8]], types=["double"])
         b.op("aten::copy_", t + 303, 56, dims=[[4096, 8], [4096, 8]], types=["double", "double"])
         b.copy("Memcpy DtoH (Device -> Pageable)", t + 305, 50.0, launched=t + 304, blocks_until=t + 356, nbytes=nbytes)
+        if back:
+            b.line(t + 600, t + 690, "metrics.py", 6, "rows = torch.from_numpy(found).to(device)")
+            b.copy("Memcpy HtoD (Pageable -> Device)", t + 660, 9.0, launched=t + 640, blocks_until=t + 670, nbytes=64)
         b.kernel("gemm", t + 700, 298.0, launched=t + 695)
     return b
 
@@ -129,6 +132,14 @@ def test_a_round_trip_in_double_precision() -> None:
     assert finding.evidence["double_precision"] is True
     assert finding.time_us == pytest.approx(50 + 345, abs=8), "the copy, and the gap until the next launch"
     assert not _by_code(find(_round_trip(262_144).context()), "hidden-sync"), "said once"
+
+
+def test_there_and_back_again() -> None:
+    (finding,) = _by_code(find(_round_trip(262_144, back=True).context()), "host-round-trip")
+    assert "copied back at metrics.py:6" in finding.message
+    assert [(r["line"], r["text"]) for r in finding.evidence["related"]] == [(6, "copied back to the device")]
+    (one_way,) = _by_code(find(_round_trip(262_144).context()), "host-round-trip")
+    assert one_way.evidence["back_at"] is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from pathlib import PurePath
 
 import numpy as np
 
@@ -65,12 +66,18 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
     double = any("double" in facts.types_of(r) for row in rows for r in facts.ancestors(int(events.op[row])))
     known = [r for r in rows if np.isfinite(events.bytes[r])]
     nbytes = float(events.bytes[known].sum())
+    back = _way_back(facts, rows)
     size = f" of {words.size(nbytes / facts.n)}" if known else ""
     return Candidate(
         code="host-round-trip",
         title="A tensor goes to the host inside the step",
         fact=f"{words.times(len(rows) / facts.n).capitalize()} {facts.per} a tensor{size} is copied to the host"
         f"{', in double precision' if double else ''}; the host waits for it, and the device waits for the host"
+        + (
+            f", and what comes of it is copied back at {PurePath(back.file).name}:{back.line}"
+            if back is not None
+            else ""
+        )
         + (f": {words.time(facts.per_step(cost))}." if judged else f" (not judged in time: {facts.unjudged_because})."),
         advice="Keep the computation on the device: torch.nonzero for np.argwhere, torch.where, masks"
         + (", and single precision if it must be copied." if double else "."),
@@ -84,8 +91,38 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
             "copies_per_step": len(rows) / facts.n,
             "bytes_per_step": nbytes / facts.n if known else None,
             "double_precision": double,
+            "back_at": {"file": back.file, "line": back.line} if back is not None else None,
+            "related": [{"file": back.file, "line": back.line, "text": "copied back to the device"}]
+            if back is not None
+            else [],
             "wait_us_per_step": facts.per_step(sum(b.wait_us for b in waits)),
             "gap_us_per_step": facts.per_step(idle) if judged else None,
             "threshold_per_step": PER_STEP,
         },
     )
+
+
+def _way_back(facts: Facts, rows: list[int]) -> SourceRef | None:
+    """Where the program takes to the device what it made of the copies: the statement of the first copy to the device after
+    each, if no kernel was launched between and most of them come from that one statement."""
+    events, calls = facts.trace.device_events, facts.trace.calls
+    order = facts.device_rows
+    seen: Counter[tuple[str, int]] = Counter()
+    places: dict[tuple[str, int], SourceRef] = {}
+    for row in rows:
+        at = int(np.searchsorted(order, row)) + 1
+        while at < len(order) and direction_of(facts.event_name(int(order[at]))) == "DtoH":
+            at += 1  # one statement may copy several tensors
+        following = int(order[at]) if at < len(order) else -1
+        if following < 0 or direction_of(facts.event_name(following)) != "HtoD":
+            continue
+        call, mine = int(events.call[following]), int(events.call[row])
+        place = facts.line_of_event(following)
+        later = call >= 0 and mine >= 0 and 0 <= calls.start[call] - calls.start[mine] < BETWEEN_US
+        if place is not None and later:
+            seen[place.file, place.line] += 1
+            places[place.file, place.line] = place
+    if not seen:
+        return None
+    key, count = seen.most_common(1)[0]
+    return places[key] if 2 * count > len(rows) else None
