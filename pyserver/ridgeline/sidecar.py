@@ -144,6 +144,7 @@ class TritonKernel:
     """What could not be put into it: ``helper NAME``, ``constant NAME``."""
     launches: int = 0
     calls: list[dict[str, Any]] = field(default_factory=list)
+    # A tensor descriptor made on the host is of type "unknown" with "of", the tensor, and "block", the tile that it loads.
     """{arguments: [{name, size, stride, dtype, device, same_as} or {name, value} or {name, type, value}], grid, options}.
     Of an integer tensor ``content`` {low, high, sorted} says what it held, of a small one its ``values`` as well."""
     recorded: list[list[int]] = field(default_factory=list)

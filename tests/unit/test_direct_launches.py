@@ -356,3 +356,30 @@ def test_instructions_and_bytes_of_a_product_as_compiled(
     judged = estimate(kernel, H200)
     assert (judged.flops, judged.bytes) == (pytest.approx(2 * n**3, rel=0.01), 3 * n * n * 2)
     assert judged.flop_type == "fp16"
+
+
+DESCRIPTORS = """
+@triton.jit
+def tiles(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = tl.program_id(0) * BM
+    n = tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([m, k]), b.load([n, k]).T, acc)
+    c.store([m, n], acc.to(tl.bfloat16))
+"""
+
+
+def test_descriptors_made_on_the_host() -> None:
+    """As the agent notes them: the tensor, and the tile that is loaded of it."""
+    arguments = [
+        replace(tensor(name, rows, columns, type="bfloat16"), block=block)
+        for name, rows, columns, block in (
+            ("a", 4096, 2048, (128, 64)), ("b", 8192, 2048, (256, 64)), ("c", 4096, 8192, (128, 256)),
+        )
+    ]  # fmt: skip
+    constants = [value("K", 2048), value("BM", 128), value("BN", 256), value("BK", 64)]
+    kernel = launch(HEAD + DESCRIPTORS, "tiles", 32, 250.0, *arguments, *constants)
+    found = estimate(replace(kernel, grid=(32, 32, 1), block=(256, 1, 1)), H200)
+    assert found.flops == 2 * 4096 * 8192 * 2048
+    assert found.bytes == (4096 * 2048 + 8192 * 2048 + 4096 * 8192) * 2

@@ -275,7 +275,16 @@ def described_value(value: Any) -> dict[str, Any]:
             found = next((name for name, one in known if type(one) is type(value) and one == value), None)
             return {"type": "triton.language" if found else "unknown", "value": found or str(value)}
         return {"type": "torch", "value": str(value).removeprefix("torch.")}
-    return {"type": "unknown", "value": type(value).__name__}
+    described: dict[str, Any] = {"type": "unknown", "value": type(value).__name__}
+    base, block = getattr(value, "base", None), getattr(value, "block_shape", None)
+    if hasattr(base, "data_ptr") and isinstance(block, (list, tuple)):  # a tensor descriptor made on the host
+        tensor = {
+            **described_tensor(base),
+            "size": [int(n) for n in value.shape],
+            "stride": [int(n) for n in value.strides],
+        }
+        described |= {"of": tensor, "block": [int(n) for n in block]}
+    return described
 
 
 def standalone(function: Any) -> tuple[str, list[str]]:

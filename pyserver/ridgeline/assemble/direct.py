@@ -122,7 +122,16 @@ def _fits(call: dict[str, Any], grid: tuple[int, ...] | None, block: tuple[int, 
 def _launched(call: _Call) -> Launched:
     arguments = []
     for one in call.row.get("arguments", ()):
-        if "size" in one:
+        of = one.get("of")
+        if isinstance(of, dict) and {"size", "stride", "dtype"} <= of.keys():
+            argument = LaunchedArgument(
+                name=str(one["name"]),
+                size=tuple(of["size"]),
+                stride=tuple(of["stride"]),
+                type=str(of["dtype"]),
+                block=tuple(one.get("block", ())) or None,
+            )
+        elif "size" in one:
             argument = LaunchedArgument(
                 name=str(one["name"]),
                 size=tuple(one["size"]),

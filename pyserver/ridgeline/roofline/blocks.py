@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ridgeline.roofline.symbolic import LARGEST, Atom, Bound, Value, count_of, form
+from ridgeline.roofline.symbolic import LARGEST, Atom, Bound, Descriptor, Value, count_of, form
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
@@ -61,6 +61,12 @@ def axes_of(walker: Walker, texts: Sequence[str], node: ast.Call) -> tuple[str, 
             axis = f"{text}@{node.lineno}:{node.col_offset * 10 + d}"
         axes.append(axis)
     return tuple(axes)
+
+
+def of_host(walker: Walker, base: Value, given: Descriptor) -> Value:
+    """The value of an argument that is a descriptor."""
+    axes = tuple(f"{base.pointer}@0:{d}" for d in range(len(given.tile)))
+    return described(walker, base, axes, given.tile, given.sides, given.strides)
 
 
 def described(

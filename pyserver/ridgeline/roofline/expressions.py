@@ -71,6 +71,8 @@ def evaluate(walker: Walker, node: ast.expr | None) -> Value:
         from ridgeline.roofline.calls import call
 
         return call(walker, node)
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return evaluate(walker, node.value)
     if isinstance(node, ast.Subscript):
         inner = evaluate(walker, node.value)
         if isinstance(node.slice, ast.Tuple) and len(inner.axes) == 1:

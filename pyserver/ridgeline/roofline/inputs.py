@@ -37,6 +37,8 @@ class LaunchedArgument:
     """Of a tensor, as torch names it (``bfloat16``); of a value that is a type: ``triton.language`` or ``torch``; ``unknown``
     for what could not be described."""
     value: Any = None
+    block: tuple[int, ...] | None = None
+    """Of a tensor descriptor made on the host: the tile that it loads."""
     same_as: str | None = None
     """The earlier argument that is the same tensor."""
 

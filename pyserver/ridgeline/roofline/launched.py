@@ -8,7 +8,7 @@ from typing import Any
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.inputs import KernelInput, Launched
 from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
-from ridgeline.roofline.symbolic import ABSENT
+from ridgeline.roofline.symbolic import ABSENT, Descriptor
 
 DEFAULT_WARPS, DEFAULT_STAGES = 4, 3
 """Triton's for NVIDIA devices where a launch names none."""
@@ -45,12 +45,14 @@ def is_constant(value: Any, kind: str | None) -> bool:
 
 
 def constants(source: KernelSource, launched: Launched) -> dict[str, Any]:
-    """Compile-time values by argument: numbers, texts, the names of types, and ``ABSENT`` for None."""
+    """Compile-time values by argument: numbers, texts, the names of types, ``ABSENT`` for None, and descriptors."""
     constexprs = source.constexprs
     found: dict[str, Any] = {}
     for one in launched.arguments:
         if one.size is None and one.type != "unknown" and (one.name in constexprs or is_constant(one.value, one.type)):
             found[one.name] = ABSENT if one.value is None else one.value
+        elif one.block and one.size is not None and one.stride is not None:
+            found[one.name] = Descriptor(one.block, one.size, one.stride)
     return found
 
 

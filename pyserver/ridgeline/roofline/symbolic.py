@@ -35,6 +35,15 @@ class Absent:
 ABSENT = Absent()
 
 
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A tensor descriptor that was made on the host: the tile that it loads, the tensor's sides and strides."""
+
+    tile: tuple[int, ...]
+    sides: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=True, slots=True)
 class Atom:
     """Something that takes ``count`` distinct values 0 … count-1."""

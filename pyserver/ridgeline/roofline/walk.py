@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.roofline.source import KernelSource, parameters
-from ridgeline.roofline.symbolic import KIND_OF, Access, Atom, Kind, Value, add, form, truth
+from ridgeline.roofline.symbolic import KIND_OF, Access, Atom, Descriptor, Kind, Value, add, form, truth
 
 INDEX_NAME = re.compile(r"^(x|y|z|r\d*_?)index$")
 NUMEL_NAME = re.compile(r"^(x|y|z|r\d*_?)numel$")
@@ -102,6 +102,8 @@ class Walker:
         self.places: dict[str, int] = {}
         """Axis -> its position in the shape of a tile, as a subscript (``i[:, None]``) gives it."""
         self.calls = 0
+        from ridgeline.roofline.blocks import of_host
+
         for name, value in source.globals.items():
             self.names[name] = Value(const=value, kind="int" if isinstance(value, int) else "float", terms={})
         pointers = set() if source.signature else pointer_parameters(source.function)
@@ -111,7 +113,8 @@ class Walker:
             value = constants.get(name, scalars.get(name))
             if declared.startswith("*"):
                 element = declared.lstrip("*").removeprefix("k")
-                self.names[name] = Value(pointer=name, kind="pointer", element=element, terms={}, key=name)
+                base = Value(pointer=name, kind="pointer", element=element, terms={}, key=name)
+                self.names[name] = of_host(self, base, value) if isinstance(value, Descriptor) else base
             elif isinstance(value, (int, float)):
                 fallback = "int" if isinstance(value, int) else "float"
                 kind: Kind = KIND_OF.get(declared, fallback)  # type: ignore[arg-type]  # both are kinds
