@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -94,6 +95,51 @@ def test_calls_of_other_threads_count(calls: UnfinishedCalls) -> None:
     leave.set()
     thread.join()
     assert calls.ended()
+
+
+def test_a_thread_of_torch_itself_keeps_nothing_waiting(calls: UnfinishedCalls) -> None:
+    """Inductor's pool of compile workers has one that reads their answers for as long as the process lives: with it no
+    recording of a program that compiles for a GPU would ever have opened."""
+    leave = threading.Event()
+    threads = [
+        threading.Thread(target=below("_inductor/compile_worker/subproc_pool.py"), args=(leave.wait,)),
+        threading.Thread(target=below("_inductor/compile_worker/subproc_pool.py"), args=(lambda: leave.wait(),)),
+    ]
+    threads[0].start()
+    calls.note()
+    assert calls.ended()
+    assert calls.waited_for() is None
+    threads[1].start()  # the same, but what it calls is not torch's
+    calls.note()
+    assert not calls.ended()
+    assert calls.waited_for() == "call (_inductor/compile_worker/subproc_pool.py)"
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert calls.ended()
+
+
+@pytest.mark.torch
+def test_with_the_real_pool_of_compile_workers() -> None:
+    script = """
+import os, time, torch
+from torch._inductor.async_compile import AsyncCompile
+from ridgeline.agent.calls import UnfinishedCalls
+
+calls = UnfinishedCalls(torch.__path__[0])
+pool = AsyncCompile.process_pool()
+calls.note()
+print(calls.ended(), calls.waited_for())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=Path.home(),
+        env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "True None\n"), done.stderr[-2000:]
 
 
 def test_a_suspended_generator_is_not_running(calls: UnfinishedCalls) -> None:

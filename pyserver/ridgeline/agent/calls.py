@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import sysconfig
+import threading
 from types import FrameType
 
 QUIET = (
@@ -36,6 +37,9 @@ class UnfinishedCalls:
 
     def __init__(self, torch_folder: str) -> None:
         self._prefix = torch_folder.rstrip(os.sep) + os.sep
+        paths = sysconfig.get_paths()
+        self._library = tuple(paths[key].rstrip(os.sep) + os.sep for key in ("stdlib", "platstdlib"))
+        self._installed = tuple(paths[key].rstrip(os.sep) + os.sep for key in ("purelib", "platlib"))
         self._quiet = tuple(self._prefix + part.replace("/", os.sep) for part in QUIET)
         self._frames: list[FrameType] = []
         """Kept by reference, for an identity may be used again; ``ended`` lets go of those that have returned, and is
@@ -43,24 +47,55 @@ class UnfinishedCalls:
 
     def note(self) -> None:
         """Remember the calls that run just now, in all threads."""
-        self._frames = [frame for frame in _running() if self._may_hold_a_scope(frame)]
+        stacks = filter(self._runs_anything_else, _stacks())
+        self._frames = [frame for stack in stacks for frame in stack if self._may_hold_a_scope(frame)]
 
     def ended(self) -> bool:
         """Whether all calls of the last ``note`` have returned."""
         if self._frames:
-            running = set(map(id, _running()))
+            running = {id(frame) for stack in _stacks() for frame in stack}
             self._frames = [frame for frame in self._frames if id(frame) in running]
         return not self._frames
+
+    def waited_for(self) -> str | None:
+        """One call that has not returned, as ``function (file)``; None if all have."""
+        code = self._frames[0].f_code if self._frames else None
+        return None if code is None else f"{code.co_name} ({os.path.relpath(code.co_filename, self._prefix)})"
+
+    def _runs_anything_else(self, stack: list[FrameType]) -> bool:
+        """False for a thread of torch's own, as the one that reads what the compile workers send: it lives as long as the
+        process, runs no operator, and nobody's code but torch's and Python's. A thread of the autograd engine starts in C++
+        and counts."""
+        if stack[-1].f_code.co_filename != threading.__file__:
+            return True
+        return not all(self._is_torch_or_python(frame.f_code.co_filename) for frame in stack)
+
+    def _is_torch_or_python(self, file: str) -> bool:
+        return file.startswith(self._prefix) or (
+            file.startswith(("<frozen ", *self._library)) and not file.startswith(self._installed)
+        )
 
     def _may_hold_a_scope(self, frame: FrameType) -> bool:
         file = frame.f_code.co_filename
         return file.startswith(self._prefix) and not file.startswith(self._quiet)
 
 
-def _running() -> Iterator[FrameType]:
-    """Frames of all threads."""
-    for top in sys._current_frames().values():
-        frame: FrameType | None = top
+def _stacks() -> list[list[FrameType]]:
+    """Of every thread its frames, the innermost first; without those of this module.
+
+    A frame that was looked at keeps its variables when it ends: what refers to frames here is let go by hand, or this
+    function's own frame would be held by itself, and with it the arguments of every call.
+    """
+    stacks: list[list[FrameType]] = []
+    frames = list(sys._current_frames().values())
+    while frames:
+        stack: list[FrameType] = []
+        frame: FrameType | None = frames.pop()
         while frame is not None:
-            yield frame
+            if frame.f_code.co_filename != __file__:
+                stack.append(frame)
             frame = frame.f_back
+        if stack:
+            stacks.append(stack)
+        del stack
+    return stacks

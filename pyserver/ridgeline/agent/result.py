@@ -57,6 +57,12 @@ def why_not_steady(recorder: Recorder, how: str) -> str:
     if take is None or (take.order == 0 and take.window["complete"]):
         return ""
     steps = len(take.window["steps"])
+    waited = recorder.calls.waited_for()
+    if waited is not None:  # the program may have gone on for hours
+        return (
+            f"one recording ended inside a call into torch, {waited}, which the program never left until it ended ({how}): "
+            "no other could be opened, so the first one is shown"
+        )
     if take.window["reason"] in ("timer", "after"):
         return f"the program ended ({how}); no steps were seen in it, so a stretch of time is shown"
     if take.window["reason"] == "whole":
