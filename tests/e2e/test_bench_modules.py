@@ -46,6 +46,16 @@ def around(x):
     return torch.cos(torch.ops.ridgelinetest.twice(torch.sin(x)))
 write("custom", lambda: torch.compile(around)(torch.randn(64, 64)))
 
+def chosen(x):
+    return torch.cond(x.sum() > 0, lambda x: x.sin() * 2, lambda x: x.cos() * 3, (x,))
+write("branch", lambda: torch.compile(chosen)(torch.ones(4000)))
+
+def frozen():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU()).eval()
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        torch.compile(model)(torch.randn(32, 64))
+write("frozen", frozen)
+
 def widened(x):
     return x.float() + 1
 write("fp8", lambda: torch.compile(widened)(torch.randn(16, 32).to(torch.float8_e4m3fn)))
@@ -109,6 +119,23 @@ def test_a_gather_is_measured_on_indices_in_range_and_its_rate_is_a_bound(made: 
     assert kernel["problem"] is None
     assert kernel["cold"] is None
     assert any("upper bound" in note for note in kernel["notes"])
+
+
+def test_both_branches_and_frozen_weights_are_measured(made: Path) -> None:
+    """A branch that the run does not take, on arguments from the text; weights that a run of the program held."""
+    status, document, err = bench(made / "cbranch0.py", "--warm-cache")
+    assert status == 0, err
+    kernels = measured(document).values()
+    assert len(kernels) == 3
+    assert all(kernel["problem"] is None and kernel["gb"] > 0 for kernel in kernels)
+    origins = sorted(kernel["arguments"] for kernel in kernels)
+    assert origins == ["as in the module's run"] * 2 + ["made from the text of the file"]
+    status, document, err = bench(made / "cfrozen0.py", "--warm-cache")
+    assert status == 0, err
+    (kernel,) = measured(document).values()
+    assert kernel["problem"] is None
+    assert document is not None
+    assert document["notes"] == []
 
 
 def test_an_empty_run_gives_no_rate_until_the_size_is_given(made: Path) -> None:

@@ -16,6 +16,7 @@ from ridgeline.agent import triton_calls, triton_values
 from ridgeline.agent.triton_calls import TritonCalls, described_call, described_value, standalone
 from ridgeline.agent.triton_values import Values
 from ridgeline.bench import document, launches, plan, workbench
+from ridgeline.bench.bytes import moved_bytes
 from ridgeline.sidecar import TritonKernel
 
 PROGRAM = """
@@ -355,7 +356,7 @@ def test_the_plan_of_a_run(program: dict[str, Any]) -> None:
     assert site.problem is None
     assert site.arguments[1]["same_as"] == 0
     assert site.arguments[2:] == [256, {"type": "triton.language", "value": "float32"}]
-    assert plan.moved_bytes(read.kernels[0], site) == 2 * 64 * 4 * 4
+    assert moved_bytes(read.kernels[0].signature, site.arguments) == 2 * 64 * 4 * 4
     asked = document.request(read, path="/t/g.py", caches=["warm"], timeout_s=1, verify=True)
     assert [one["launch"]["grid"] for one in asked["kernels"]] == [[4], [8]]
     assert (asked["cuda"], asked["kernels"][0]["search"]) == (False, None)

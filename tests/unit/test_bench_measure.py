@@ -178,3 +178,7 @@ def test_bytes_are_those_of_the_call_that_was_measured() -> None:
 
     assert gb(first) == gb(None) == pytest.approx(2 * 2 * 17 * 4 / 1e9)
     assert gb(second) is None  # its size is not known: no rate from another call's bytes
+    given = {"size": [5, 17], "stride": [17, 1], "dtype": "float32"}
+    row = {"problem": None, "line": second, "given": [given, given]}  # what it was really called with in the run
+    (kernel,) = document.build(read, {"kernels": {"cpp_fused_sin_0": row}}, verify=False)["kernels"]
+    assert kernel["gb"] == pytest.approx(2 * 5 * 17 * 4 / 1e9)

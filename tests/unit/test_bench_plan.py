@@ -10,6 +10,7 @@ import pytest
 
 import bench_modules as modules
 from ridgeline.bench import callers, harness, plan
+from ridgeline.bench.bytes import harness_bytes, moved_bytes
 from ridgeline.bench.needs import of as needs_of
 
 
@@ -41,7 +42,7 @@ def test_a_sound_harness_has_nothing_said_about_it() -> None:
     read = plan.read(modules.CPP + modules.GOOD, "/x/c.py")
     assert read.harness.complete
     assert read.notes == []
-    assert plan.moved_bytes(read.kernels[0], read.kernels[0].sites[0]) == 2 * 2 * 17 * 4
+    assert moved_bytes(read.kernels[0].signature, read.kernels[0].sites[0].arguments) == 2 * 2 * 17 * 4
 
 
 def test_fp8_inputs_are_described_with_their_bytes() -> None:
@@ -49,7 +50,7 @@ def test_fp8_inputs_are_described_with_their_bytes() -> None:
     tail = modules.GOOD.replace("(2, 17), (17, 1)", "(16, 32), (32, 1)").replace("float32", "float8_e4m3fn")
     (described,) = harness.read(modules.CPP + tail).inputs
     assert described["dtype"] == "float8_e4m3fn"
-    assert plan.harness_bytes(described) == 512
+    assert harness_bytes(described) == 512
 
 
 def test_complex_inputs_count_eight_bytes_and_the_fallback_is_named() -> None:
@@ -86,7 +87,10 @@ def test_an_op_that_nobody_registered_leaves_both_kernels_measurable(cases: Path
     start = next(i for i, row in enumerate(rows) if '"inductor_output_code"' in row) + 1
     end = next(i for i in range(start, len(rows)) if not rows[i].startswith("\t"))
     read = plan.read("\n".join(row[1:] for row in rows[start:end]), "/x/c.py")
-    sizes = {k.name: (k.sites[0].line, k.sites[0].problem, plan.moved_bytes(k, k.sites[0])) for k in read.kernels}
+    sizes = {
+        k.name: (k.sites[0].line, k.sites[0].problem, moved_bytes(k.signature, k.sites[0].arguments))
+        for k in read.kernels
+    }
     assert sizes == {
         "triton_poi_fused_native_dropout_0": (160, None, 20_971_520 + 8),
         "triton_poi_fused_baz_gelu_native_dropout_1": (164, None, 62_914_560),
@@ -145,7 +149,7 @@ def test_every_generated_file_of_the_corpus_is_understood(corpus: Path) -> None:
                         assert kernel.sites, kernel.name
                         assert kernel.sites[0].problem is None, kernel.sites[0].problem
                     if kernel.meta.get("kernel_num_gb") and kernel.name.startswith("triton_poi"):
-                        moved = plan.moved_bytes(kernel, kernel.sites[0])
+                        moved = moved_bytes(kernel.signature, kernel.sites[0].arguments)
                         assert moved is not None
                         stated.append(moved / kernel.meta["kernel_num_gb"] / 1e9)
     assert kernels > 60
@@ -262,3 +266,106 @@ def test_sizes_are_read_from_what_torch_2_14_asserts() -> None:
 )
 def test_the_bound_of_an_index_is_read_from_the_kernel(text: str, bound: int | None) -> None:
     assert plan._bounds(text) == bound
+
+
+FROZEN = """# AOT ID: ['0_inference']
+import torch
+async_compile = AsyncCompile()
+_frozen_param1 = None  # device(type='cpu') torch.float32 (128,) (1,) 7f0cb5bb3e80
+_frozen_param3 = None  # device(type='cuda', index=0) torch.int64 (4, 8) (1, 4) 7f0cb5bb3390
+odd = None
+
+
+cpp_fused_add_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''
+extern "C"  void  kernel(const float* in_ptr0, float* out_ptr0) {}
+''')
+
+
+async_compile.wait(globals())
+
+def call(args):
+    arg0_1, = args
+    args.clear()
+    buf0 = empty_strided_cpu((128, ), (1, ), torch.float32)
+    cpp_fused_add_0(_frozen_param1, buf0)
+    cpp_fused_add_0(odd, buf0)
+    return (buf0, )
+
+
+"""
+
+
+@pytest.mark.parametrize("harness_too", [False, True])
+def test_frozen_weights_are_made_in_the_shape_that_the_file_says(harness_too: bool) -> None:
+    """From the comments where they stand; a harness gives them as globals."""
+    text = FROZEN
+    if harness_too:
+        text = text.replace(
+            "_frozen_param1 = None  # device(type='cpu') torch.float32 (128,) (1,) 7f0cb5bb3e80",
+            "_frozen_param1 = None",
+        )
+        text += """def get_args():
+    from torch._dynamo.testing import rand_strided
+    global _frozen_param1
+    _frozen_param1 = rand_strided((128, ), (1, ), device='cpu', dtype=torch.float32)
+    arg0_1 = rand_strided((1, ), (1, ), device='cpu', dtype=torch.float32)
+    return [arg0_1]
+"""
+    read = plan.read(text, "/x/c.py")
+    assert read.constants["_frozen_param1"] == harness.tensor([128], [1], "float32", "cpu")
+    assert read.constants["_frozen_param3"] == harness.tensor([4, 8], [1, 4], "int64", "cuda:0")
+    first, second = read.kernels[0].sites
+    assert (first.problem, first.arguments[0]) == (None, read.constants["_frozen_param1"])
+    assert (
+        second.problem
+        == "odd is a value of the program's (a frozen weight, a constant), which the file does not describe"
+    )
+    assert (len(read.inputs or []), len(read.harness.inputs)) == (int(harness_too), int(harness_too))
+
+
+BRANCHES = """# AOT ID: ['0_inference']
+import torch
+async_compile = AsyncCompile()
+
+
+cpp_fused_sin_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''
+extern "C"  void  kernel(const float* in_ptr0, float* out_ptr0) {}
+''')
+cpp_fused_cos_1 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''
+extern "C"  void  kernel(const float* in_ptr0, float* out_ptr0) {}
+''')
+
+def true_graph_0(args):
+    true_graph_0_arg0_1, = args
+    args.clear()
+    assert_size_stride(true_graph_0_arg0_1, (40, ), (1, ), 'input')
+    true_graph_0_buf0 = empty_strided_cpu((40, ), (1, ), torch.float32)
+    cpp_fused_sin_0(true_graph_0_arg0_1, true_graph_0_buf0)
+    return (true_graph_0_buf0, )
+
+
+async_compile.wait(globals())
+
+class Runner:
+    def call(self, args):
+        arg0_1, arg1_1 = args
+        args.clear()
+        assert_size_stride(arg0_1, (40, ), (1, ), 'input')
+        assert_size_stride(arg1_1, (8, ), (1, ), 'input')
+        if arg0_1.item():
+            true_graph_0_args = [arg0_1,]
+            buf2 = true_graph_0(true_graph_0_args)
+        else:
+            buf3 = empty_strided_cpu((8, ), (1, ), torch.float32)
+            cpp_fused_cos_1(arg1_1, buf3)
+        return (buf2[0], )
+"""
+
+
+def test_the_branches_of_a_condition_are_calls_too() -> None:
+    """Whichever branch the inputs take, and with the inputs of ``call`` as the module's own."""
+    read = plan.read(BRANCHES, "/x/c.py")
+    sites = {kernel.name: kernel.sites for kernel in read.kernels}
+    assert [(s.line, s.problem, s.arguments[0]["size"]) for s in sites["cpp_fused_sin_0"]] == [(18, None, [40])]
+    assert [(s.line, s.problem, s.arguments[0]["size"]) for s in sites["cpp_fused_cos_1"]] == [(35, None, [8])]
+    assert [one["size"] for one in read.inputs or []] == [[40], [8]]

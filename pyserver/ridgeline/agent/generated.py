@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .made import CannotMake, make_all
+from .made import CannotMake, make, make_all
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -113,6 +113,7 @@ def _call_of(
     if not callable(entry):
         raise CannotRun(f"{path} defines no call(): it is no wrapper module of this torch's shape")
     if described is not None:
+        _fill_constants(torch, module, described, path)
         inputs = _made(torch, described, path, notes)
         return _checked(lambda: entry(list(inputs)), source, path, notes, known=not described["unbacked"])
     if callable(getattr(module, "get_args", None)):
@@ -127,6 +128,17 @@ def _call_of(
             f"{path} carries no harness (torch._inductor.config.benchmark_harness was off): nothing says its inputs"
         )
     return _checked(_captured(torch, module, path), source, path, notes)
+
+
+def _fill_constants(torch: Any, module: Any, described: dict[str, Any], path: str) -> None:
+    """What the program held under names of the module (frozen weights): the file says shapes, so any values of theirs."""
+    for seed, (name, one) in enumerate(described.get("constants", {}).items()):
+        if getattr(module, name, None) is not None:
+            continue
+        try:
+            setattr(module, name, make(torch, one, described["bound"], seed))
+        except (CannotMake, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+            raise CannotRun(f"{path}: its {name} cannot be made ({type(error).__name__}: {error})") from error
 
 
 def _made(torch: Any, described: dict[str, Any], path: str, notes: list[str]) -> list[Any]:

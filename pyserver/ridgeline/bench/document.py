@@ -8,8 +8,9 @@ from pathlib import PurePath
 from typing import Any
 
 from ridgeline.bench import measure, multi, search, verdict, workbench
+from ridgeline.bench.bytes import moved_bytes
 from ridgeline.bench.needs import inner
-from ridgeline.bench.plan import Kernel, Plan, Site, moved_bytes
+from ridgeline.bench.plan import Kernel, Plan, Site
 from ridgeline.inductor.kernel_file import parse_kernel_file
 from ridgeline.inductor.names import take_apart
 
@@ -56,6 +57,7 @@ def request(
         "file_kind": plan.file_kind,
         "cuda": cuda,
         "inputs": plan.inputs,
+        "constants": plan.constants,
         "unbacked": plan.unbacked,
         "multi": {choice.name: list(choice.members) for choice in plan.choices},
         "caches": caches,
@@ -168,8 +170,7 @@ def _kernel(
     kernel: Kernel, row: Mapping[str, Any] | None, *, verify: bool, exposed_share: float | None
 ) -> dict[str, Any]:
     row = row or {"problem": "not reached: the benchmark ended before"}
-    site = _measured_site(kernel, row)
-    moved, method = _bytes(kernel, site)
+    moved, method = _bytes(kernel, row)
     heuristic = parse_kernel_file(_python(kernel), "") if kernel.language == "triton" else None
     timings = {
         cache: asdict(
@@ -247,12 +248,16 @@ def _python(kernel: Kernel) -> str:
     return inner(kernel.source) if "async_compile." in kernel.source else kernel.source
 
 
-def _bytes(kernel: Kernel, site: Site | None) -> tuple[float | None, str | None]:
+def _bytes(kernel: Kernel, row: Mapping[str, Any]) -> tuple[float | None, str | None]:
     """Bytes of a call and where the number is from: Inductor's own, or every buffer once."""
     stated = kernel.meta.get("kernel_num_gb")
     if isinstance(stated, (int, float)) and stated > 0:
         return float(stated) * GIGA, "inductor"
-    moved = moved_bytes(kernel, site) if site is not None else None
+    given = row.get("given")  # what it was measured with, where that was told
+    if given is None:
+        site = _measured_site(kernel, row)
+        given = site.arguments if site is not None else None
+    moved = None if given is None else moved_bytes(kernel.signature, given)
     return (None, None) if moved is None else (float(moved), "buffers")
 
 

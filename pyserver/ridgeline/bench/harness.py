@@ -26,6 +26,13 @@ _NUMBER = re.compile(r"^\s+(?P<name>\w+) = (?P<value>-?\d+(?:\.\d+)?(?:[eE][+-]?
 _RETURN = re.compile(r"^\s+return (?P<names>[\[(]?[\w., \-]*[\])]?)\s*$")
 _LAMBDA = re.compile(r"call\(\[(?P<names>[\w., \-]*)\]\)")
 _ASSIGNED = re.compile(r"^\s+(?P<name>\w+) = ")
+_GLOBAL = re.compile(r"^\s+global (?P<name>\w+)\s*$")
+_CONSTANT = re.compile(
+    r"^(?P<name>\w+) = None  # device\(type='(?P<device>\w+)'(?:, index=(?P<index>\d+))?\) torch\.(?P<dtype>\w+)"
+    r" \((?P<size>[^)]*)\) \((?P<stride>[^)]*)\)",
+    re.MULTILINE,
+)
+"""A tensor of the program's that the module has as a name of its own (a frozen weight), described in a comment."""
 _GONE = re.compile(r"^\s+from torch\._inductor\.utils import (?P<names>.*\bdo_bench\b.*)$", re.MULTILINE)
 
 
@@ -37,6 +44,8 @@ class Harness:
     """Where the harness starts (1-based); None where the file has none."""
     inputs: list[Any] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    constants: dict[str, Any] = field(default_factory=dict)
+    """Tensors that the module reads by names of its own: the file says their shapes, not what they held."""
     complete: bool = False
     """Whether every input was understood."""
     notes: list[str] = field(default_factory=list)
@@ -60,12 +69,13 @@ def split(text: str) -> tuple[str, str, int | None]:
 def read(text: str) -> Harness:
     """The inputs of ``text``'s harness. Never raises; ``complete`` is False where something was not understood."""
     _, source, line = split(text)
-    harness = Harness(first_line=line)
+    harness = Harness(first_line=line, constants=_constants(text))
     if line is None:
         harness.notes.append("the file carries no harness: inputs are made from the sizes that the module asserts")
         return harness
     values: dict[str, Any] = {}
     unknown: set[str] = set()
+    constants: set[str] = set()
     order: list[str] | None = None
     for row in source.splitlines():
         if (match := _TENSOR.match(row)) is not None:
@@ -82,12 +92,15 @@ def read(text: str) -> Harness:
                 view = tensor(size, stride, base["dtype"], base["device"])
                 view["of"] = {"name": match["of"], "size": base["size"], "offset": int(match["offset"] or 0)}
                 values[match["name"]] = view
+        elif (match := _GLOBAL.match(row)) is not None:
+            constants.add(match["name"])
         elif (match := _NUMBER.match(row)) is not None:
             values[match["name"]] = ast.literal_eval(match["value"])
         elif (match := _RETURN.match(row) or _LAMBDA.search(row)) is not None:
             order = order or [part.strip() for part in match["names"].strip("[]()").split(",") if part.strip()]
         elif (match := _ASSIGNED.match(row)) is not None:
             unknown.add(match["name"])
+    harness.constants.update({name: values[name] for name in constants if name in values})
     for name in order or []:
         if name in values:
             harness.inputs.append(values[name])
@@ -99,6 +112,16 @@ def read(text: str) -> Harness:
     harness.complete = order is not None and len(harness.inputs) == len(order)
     harness.notes.extend(_faults(source, line))
     return harness
+
+
+def _constants(text: str) -> dict[str, Any]:
+    found = {}
+    for match in _CONSTANT.finditer(text):
+        size, stride = _numbers(match["size"]), _numbers(match["stride"])
+        if size is not None and stride is not None:
+            device = match["device"] if match["index"] is None else f"{match['device']}:{match['index']}"
+            found[match["name"]] = tensor(size, stride, match["dtype"], device)
+    return found
 
 
 def _faults(source: str, first: int) -> list[str]:

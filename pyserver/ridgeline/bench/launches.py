@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ridgeline.bench.bytes import ITEM_BYTES
 from ridgeline.bench.harness import Harness, tensor
-from ridgeline.bench.plan import ITEM_BYTES, Kernel, Plan, Site
+from ridgeline.bench.plan import Kernel, Plan, Site
 from ridgeline.bench.signatures import Signature
 from ridgeline.sidecar import TritonKernel
 

@@ -20,7 +20,7 @@ class SizeError(ValueError):
 
 
 def of_file(path: Path, sizes: Mapping[str, int]) -> dict[str, Any] | None:
-    """{inputs, bound, notes}; None for anything but a module whose text says its inputs. Raises :class:`SizeError`."""
+    """{inputs, constants, bound, notes, unbacked}; None for anything but a module whose text says its inputs. Raises :class:`SizeError`."""
     read = _plan(path, sizes)
     unknown = [name for name in sizes if read is None or name not in read.symbols]
     if unknown:
@@ -35,6 +35,7 @@ def of_file(path: Path, sizes: Mapping[str, int]) -> dict[str, Any] | None:
     bounds = [kernel.bounds for kernel in read.kernels if kernel.bounds]
     return {
         "inputs": read.inputs,
+        "constants": read.constants,
         "bound": min(bounds, default=None),
         "notes": read.notes,
         # Those that an input gives have a note of their own.

@@ -16,6 +16,7 @@ from typing import Any
 from ridgeline.bench import harness as harnesses
 from ridgeline.bench import multi
 from ridgeline.bench import needs as user_needs
+from ridgeline.bench.bytes import harness_bytes
 from ridgeline.bench.signatures import Signature, dtype_of_comment, inductor_meta, signature
 from ridgeline.bench.symbols import Symbols
 from ridgeline.inductor.cpp_wrapper import is_cpp_wrapper
@@ -24,6 +25,7 @@ from ridgeline.inductor.module import WrapperModule, is_wrapper, op_name, parse_
 
 _SYMBOL = re.compile(r"^[suz]\d+$|^ps\d+$|^zuf\d+$")
 _UNBACKED = re.compile(r"^u\d+$")
+_HELD = "{name} is a value of the program's (a frozen weight, a constant), which the file does not describe"
 BOUND = re.compile(r"<\s*(\d+)L?\)?\s*[),|&]?.*index out of bounds|index out of bounds: 0 <= \w+ < (\d+)")
 """The bound of an index as Triton (``tl.device_assert``) and C++ (``TORCH_CHECK``) kernels assert it."""
 
@@ -77,6 +79,8 @@ class Plan:
     """The file without its harness."""
     inputs: list[Any] | None
     """What ``call`` takes; None where neither the harness nor the assertions say."""
+    constants: dict[str, Any] = field(default_factory=dict)
+    """Tensors that the module reads by names of its own (frozen weights)."""
     unbacked: list[str] = field(default_factory=list)
     fallbacks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -152,9 +156,11 @@ class _Module:
         self.path, self.body, self.harness = path, body, harness
         self.rows = text.splitlines()
         self.wrapper: WrapperModule = parse_wrapper(text, path)
-        self.known: dict[str, Any] = {}
+        self.known: dict[str, Any] = dict(harness.constants)
         self.symbols = Symbols(sizes)
         self.inputs: list[str] = []
+        self.entry = False
+        """Whether it is in ``call`` itself, not in what that calls."""
         self.unbacked: list[str] = []
         self.sizes: dict[str, str] = {}
         """Symbol -> the input that gives it (``s77 = primals_1``)."""
@@ -164,6 +170,8 @@ class _Module:
             name: self._kernel(name) for name, d in self.wrapper.kernels.items() if not d.how.endswith("multi_kernel")
         }
         self.choices: dict[str, multi.Choice] = {}
+        self.wrapper_names: set[str] = set()
+        """Names of the module that a run of the program filled (``_frozen_param0 = None``)."""
 
     def _kernel(self, name: str) -> Kernel:
         definition = self.wrapper.kernels[name]
@@ -194,10 +202,16 @@ class _Module:
                 f"{self.path}:{error.lineno}: no valid Python even without its harness ({error.msg})"
             ) from error
         self.choices = multi.choices(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and (node.name == "call" or node.name.startswith("partition_")):
-                for statement in node.body:
-                    self._statement(statement)
+        self.wrapper_names = {
+            target.id for node in tree.body if isinstance(node, ast.Assign) and _is_none(node.value)
+            for target in node.targets if isinstance(target, ast.Name)
+        }  # fmt: skip
+        # ``call`` first: what it takes are the inputs. Partitions and branches take what it has made.
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _takes_args(node)]
+        for node in sorted(functions, key=lambda node: node.name != "call"):
+            self.entry = node.name == "call"
+            for statement in node.body:
+                self._statement(statement)
         inputs = self._inputs() if self.harness.complete else self._asserted()
         notes += self._stand_ins()
         return Plan(
@@ -208,6 +222,7 @@ class _Module:
             harness=self.harness,
             body=self.body,
             inputs=inputs,
+            constants=self.harness.constants,
             unbacked=self.unbacked,
             fallbacks=self._fallbacks(),
             notes=notes,
@@ -243,8 +258,8 @@ class _Module:
         return made
 
     def _statement(self, node: ast.stmt) -> None:
-        if isinstance(node, (ast.With, ast.If, ast.For, ast.Try)):
-            for inner in node.body:
+        if isinstance(node, (ast.With, ast.If, ast.For, ast.While, ast.Try)):
+            for inner in [*node.body, *getattr(node, "orelse", [])]:
                 self._statement(inner)
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             self._assign(node.targets[0], node.value)
@@ -256,7 +271,7 @@ class _Module:
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Name) and value.id == "args":
             names = [e.id for e in target.elts if isinstance(e, ast.Name)]
-            if not self.inputs:
+            if self.entry and not self.inputs:
                 self.inputs = names
                 for name, given in zip(names, self.harness.inputs, strict=False):
                     self._bind(name, given)
@@ -354,7 +369,8 @@ class _Module:
                 value = {**value, "dtype": value["dtype"] or declared}
                 site.problem = site.problem or value.pop("problem", None)
             elif value is None and name != "None":
-                site.problem = site.problem or self.symbols.unknown(name)
+                held = name in self.wrapper_names
+                site.problem = site.problem or (_HELD.format(name=name) if held else self.symbols.unknown(name))
             site.arguments.append(value)
         return site
 
@@ -387,6 +403,15 @@ def _plainly(value: Any, otherwise: Any) -> Any:
     return otherwise if value is None else value
 
 
+def _takes_args(node: ast.FunctionDef) -> bool:
+    """``call(args)`` and the functions that are written as it is: partitions, the branches of a condition, a loop's body."""
+    return any(argument.arg == "args" for argument in node.args.args) and not node.name.startswith("benchmark_")
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def _item_of(node: ast.expr) -> str:
     """``arg0_1`` of ``arg0_1.item()``; empty for anything else."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item":
@@ -397,37 +422,3 @@ def _item_of(node: ast.expr) -> str:
 def _calls_of(body: str) -> str:
     """The part after the kernels' definitions."""
     return body[body.rfind("async_compile.wait(") :]
-
-
-ITEM_BYTES = {
-    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
-    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
-    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
-}  # fmt: skip
-
-
-def harness_bytes(described: Mapping[str, Any]) -> int | None:
-    """Bytes of the distinct elements of a described tensor: an expanded dimension (stride 0) counts once."""
-    item = ITEM_BYTES.get(str(described.get("dtype")))
-    if item is None:
-        return None
-    elements = 1
-    for size, stride in zip(described["size"], described["stride"], strict=True):
-        elements *= 1 if stride == 0 and size > 0 else size
-    return elements * item
-
-
-def moved_bytes(kernel: Kernel, site: Site) -> int | None:
-    """Bytes that a call must move if every buffer is read or written once: an in-place argument counts twice.
-
-    An upper bound for a kernel that gathers (the whole table counts). None where a size is not known.
-    """
-    total = 0
-    for position, value in enumerate(site.arguments):
-        if not isinstance(value, dict) or "size" not in value:
-            continue
-        size = harness_bytes(value)
-        if size is None:
-            return None
-        total += size * (2 if kernel.signature.in_place(position) else 1)
-    return total

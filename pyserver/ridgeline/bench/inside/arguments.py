@@ -15,7 +15,17 @@ else:
     _SPEC.loader.exec_module(_MADE)
     CannotMake, make, make_all = _MADE.CannotMake, _MADE.make, _MADE.make_all
 
-__all__ = ["CannotMake", "copied", "make", "make_all"]
+__all__ = ["CannotMake", "copied", "described", "make", "make_all"]
+
+
+def described(torch: Any, arguments: Any) -> list[Any]:
+    """Shape, strides and type of tensors; None for all else."""
+    return [
+        {"size": list(value.shape), "stride": list(value.stride()), "dtype": str(value.dtype).removeprefix("torch.")}
+        if isinstance(value, torch.Tensor)
+        else None
+        for value in arguments
+    ]
 
 
 def copied(torch: Any, arguments: Any) -> list[Any]:

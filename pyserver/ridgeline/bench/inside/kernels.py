@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .arguments import CannotMake, copied, make_all
+from .arguments import CannotMake, copied, described, make, make_all
 from .clocks import CpuClock, CudaClock
 from .launches import Launch
 
@@ -39,6 +39,7 @@ _ANY = (
 """What a generated file raises that this torch, this machine or a missing op does not suit."""
 
 
+INDUCTOR_TIMES = 3
 RAW = 20_000
 """Characters kept of a compiler's message."""
 
@@ -86,7 +87,7 @@ class Measuring:
 
     def _live(self, module: Any, kernels: dict[str, Any]) -> None:
         inputs = self._inputs(module)
-        if inputs is None:
+        if inputs is None or not self._constants(module):
             return
         for name, kernel in kernels.items():
             if kernel is not None:
@@ -103,6 +104,19 @@ class Measuring:
             for name, kernel in {**kernels, **several}.items():
                 if kernel is not None:
                     setattr(module, name, kernel)
+
+    def _constants(self, module: Any) -> bool:
+        """Fill what the program held under names of the module (frozen weights) with values of that shape."""
+        bounds = [kernel["bound"] for kernel in self.wanted.values() if kernel["bound"]]
+        for seed, (name, one) in enumerate(self.request["constants"].items()):
+            if getattr(module, name, None) is not None:
+                continue
+            try:
+                setattr(module, name, make(self.torch, one, min(bounds, default=None), seed))
+            except (CannotMake, *_ANY) as error:
+                self.session.note(f"{name}, a value of the program's, cannot be made ({_line(error)})")
+                return False
+        return True
 
     def _inputs(self, module: Any) -> list[Any] | None:
         bounds = [kernel["bound"] for kernel in self.wanted.values() if kernel["bound"]]
@@ -145,7 +159,12 @@ class Measuring:
         if self.session.late:
             self._problem(name, f"not measured: the time is up (--timeout {self.request['timeout_s']:g})")
             return
-        row: dict[str, Any] = {"arguments": origin, "line": line, "problem": None}
+        row: dict[str, Any] = {
+            "arguments": origin,
+            "line": line,
+            "problem": None,
+            "given": described(self.torch, given),
+        }
         empty = self._empty(name, given)
         if empty is not None:
             self._problem(name, empty, unbacked=True)
@@ -204,14 +223,17 @@ class Measuring:
         return lambda: kernel(*arguments, **named)
 
     def _by_inductor(self, call: Callable[[], Any]) -> float | None:
-        """Seconds as Inductor's own benchmarker takes them (cold cache, the fastest of its samples), to compare with."""
+        """Seconds as Inductor's own benchmarker takes them (cold cache, the fastest of its samples), to compare with.
+
+        Several times: where the host did not keep ahead of the device, all samples of one time hold a gap.
+        """
         from torch._inductor.runtime import benchmarking
 
         benchmarker = getattr(benchmarking, "benchmarker", None)
         if benchmarker is None:
             return None
         try:
-            return float(benchmarker.benchmark_gpu(call, rep=40)) / 1e3
+            return min(float(benchmarker.benchmark_gpu(call, rep=40)) for _ in range(INDUCTOR_TIMES)) / 1e3
         except (*_ANY, ZeroDivisionError) as error:  # only to compare with: ours stands without it
             self.session.note(f"Inductor's own benchmarker fails here ({_line(error)})")
             return None
