@@ -97,7 +97,11 @@ def test_the_wider_one_is_named_only_where_it_finds_more() -> None:
     best, _ = verdict.recommend(copy(160), copy(120, "N"), copy(200, "W"))
     assert best.config == "N"
     best, searches = verdict.recommend(copy(100), copy(101), copy(125))
-    assert (best.state, best.remedy, best.sentence) == ("no_gain", None, "coordinate descent is 1.01x slower here: leave it off")
+    assert (best.state, best.remedy, best.sentence) == (
+        "no_gain",
+        None,
+        "coordinate descent is 1.01x slower here: leave it off",
+    )
     assert [one["state"] for one in searches] == ["no_gain", "no_gain"]
 
 
