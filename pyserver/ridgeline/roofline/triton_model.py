@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,19 +14,14 @@ from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.gemm import OLD_RATE, OLD_SHARED
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import Warp, warp_instructions
-from ridgeline.roofline.layout import CACHE_LINE, Layout
+from ridgeline.roofline.layout import Layout
 from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
-from ridgeline.roofline.symbolic import Access, union_elements
 from ridgeline.roofline.tensors import arguments_are_its_own
+from ridgeline.roofline.traffic import cached_traffic, traffic
 from ridgeline.roofline.walk import Tally, Walker
 
 GROUP_ROWS = 64
 """Rows of a matrix instruction of four warps."""
-BURST = 64
-"""Bytes that memory delivers at least."""
-MOST_WASTE = 16.0
-TABLE_BYTES = 65536
-"""A table up to this size stays in the first-level cache beside what streams through: a quarter of an SM's 256 KiB."""
 WORDS = {
     "exp": "exp (about 9 instructions)",
     "erf": "erf (about 28 instructions)",
@@ -216,91 +210,12 @@ def buffer_bytes(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
     return sizes
 
 
-def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float, bool]:
-    """Compulsory bytes read and written, bytes that memory delivers for the reads in whole bursts, and whether loaded
-    indices make them an upper bound."""
-    groups: dict[tuple[str, bool], list[Access]] = defaultdict(list)
-    for access in tally.accesses:
-        groups[access.pointer, access.store].append(access)
-        if access.atomic:
-            groups[access.pointer, False].append(access)
-    totals = {False: 0.0, True: 0.0}
-    fetched = 0.0
-    upper = False
-    for (pointer, store), accesses in groups.items():
-        size = accesses[0].size
-        whole = sizes.get(pointer)
-        touched = union_elements(accesses) * size
-        if not all(a.known for a in accesses) and whole is not None:
-            touched = whole
-        upper = upper or any(a.indirect for a in accesses)
-        touched = min(touched, whole) if whole is not None else touched
-        totals[store] += touched
-        if not store:
-            together = max(a.burst() for a in accesses) * size * len({a.offset for a in accesses})
-            bursts = touched * max(1.0, BURST / together)
-            fetched += min(bursts, whole) if whole is not None else bursts
-    return totals[False], totals[True], fetched, upper
-
-
-def cached_traffic(analysis: Analysis, programs: int, holders: int) -> tuple[float, float]:
-    """Bytes between the cores and the second-level cache: every program fetches its own tile; rows shorter than a cache
-    line are fetched with what lies beside them; what overlaps within a program is fetched once. A small table that all
-    programs read (weights of channels, statistics of groups) is fetched once by each of ``holders`` first-level caches."""
-    tally, layout = analysis.tally, analysis.layout
-    wide = {a for a, n in tally.extent.items() if n > 1}
-    write = 0.0
-    reads: dict[object, list[float]] = defaultdict(list)
-    for access in tally.accesses:
-        tile = math.prod(min(tally.tile.get(a, 1), tally.extent.get(a, 1 << 62)) for a in access.axes)
-        moved = float(programs * tile * access.trips * access.size)
-        if wide and wide <= access.axes:
-            moved = min(moved, math.prod(tally.extent[a] for a in wide) * float(access.size))
-        if access.store:
-            write += moved
-            continue
-        waste = 1.0
-        lost = any(a.name.startswith("?") and not a.periods for a in access.terms) or not access.known
-        if not lost:
-            still = math.prod(access.hold(a, tally.tile.get(a, 1)) for a in access.axes)
-            rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) * access.size for a in access.axes]
-            waste = min(MOST_WASTE, max(1.0, CACHE_LINE / max([*rows, access.size]))) / still
-            waste /= access.overlap()
-        key = (
-            (access.pointer, tuple(sorted((a.name, c) for a, c in access.terms.items())))
-            if access.known
-            else access.pointer
-        )
-        fetched = moved * waste
-        together = access.burst()
-        table = access.distinct() / together * math.ceil(together * access.size / CACHE_LINE) * CACHE_LINE
-        if access.known and not access.indirect and table <= TABLE_BYTES:
-            fetched = min(fetched, float(table * holders))
-        reads[key].append(fetched)
-    # windows that differ in their offset alone lie in each other's lines where they are wasteful
-    read = sum(
-        max(max(group), min(sum(group), sum(group) / CACHE_LINE * layout_bytes(analysis))) for group in reads.values()
-    )
-    return read, write
-
-
-def layout_bytes(analysis: Analysis) -> float:
-    """Bytes of a line that a warp's access uses along the fast axis: all of it where accesses are contiguous."""
-    layout = analysis.layout
-    runs = [
-        min(a.run(layout.fast, layout.whole(layout.fast)) * a.size, CACHE_LINE)
-        for a in analysis.tally.accesses
-        if not a.store and a.known
-    ]
-    return float(min(runs, default=CACHE_LINE))
-
-
 def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None) -> Demand:
     tally, warp = analysis.tally, analysis.warp
     sizes = buffer_bytes(kernel, analysis.source)
     read, write, fetched, upper = traffic(tally, sizes)
     programs = math.prod(kernel.grid) if kernel.grid else 1
-    cache_read, cache_write = cached_traffic(analysis, programs, min(programs, sm_count or programs))
+    cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, min(programs, sm_count or programs))
     known = bool(tally.extent) or bool(sizes) or not tally.accesses
     warps = programs * analysis.num_warps
     result = Demand(

@@ -1,0 +1,148 @@
+"""Bytes that the accesses of a walked Triton kernel move: between memory and the second-level cache, and from there to the
+cores."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+
+from ridgeline.roofline.layout import CACHE_LINE, Layout
+from ridgeline.roofline.symbolic import Access, Atom, count_of, intersected, union_elements
+from ridgeline.roofline.walk import Tally
+
+BURST = 64
+"""Bytes that memory delivers at least."""
+SECTOR = 32
+"""Bytes that the second-level cache writes at once."""
+PARTIAL, ATOMIC = 1.75, 1.2
+"""What a write to a part of a sector costs, and an atomic operation, over one to a whole sector: the rest has to be read."""
+TABLE_BYTES = 65536
+"""Tables up to this size together stay in the first-level cache beside what streams through: a quarter of an SM's 256 KiB."""
+
+
+def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float, bool]:
+    """Compulsory bytes read and written, bytes that memory delivers for the reads in whole bursts, and whether loaded
+    indices make them an upper bound."""
+    groups: dict[tuple[str, bool], list[Access]] = defaultdict(list)
+    for access in tally.accesses:
+        groups[access.pointer, access.store].append(access)
+        if access.atomic:
+            groups[access.pointer, False].append(access)
+    totals = {False: 0.0, True: 0.0}
+    fetched = 0.0
+    upper = False
+    for (pointer, store), accesses in groups.items():
+        size = accesses[0].size
+        whole = sizes.get(pointer)
+        touched = union_elements(accesses) * size
+        if not all(a.known for a in accesses) and whole is not None:
+            touched = whole
+        upper = upper or any(a.indirect for a in accesses)
+        touched = min(touched, whole) if whole is not None else touched
+        totals[store] += touched
+        if not store:
+            together = max(a.burst() for a in accesses) * size * len({a.offset for a in accesses})
+            bursts = touched * max(1.0, BURST / together)
+            fetched += min(bursts, whole) if whole is not None else bursts
+    return totals[False], totals[True], fetched, upper
+
+
+def cached_traffic(tally: Tally, layout: Layout, programs: int, holders: int) -> tuple[float, float]:
+    """Bytes between the cores and the second-level cache. Every program fetches the lines of its own tile, whole ones: a
+    request for one sector takes the cache's time for a line. What overlaps within a program is fetched once. Small tables
+    that all programs read (weights of channels, statistics of groups) are fetched once by each of ``holders`` first-level
+    caches, as long as they fit there together."""
+    wide = {a for a, n in tally.extent.items() if n > 1}
+    write = 0.0
+    reads: dict[object, list[tuple[float, float]]] = defaultdict(list)
+    for access in tally.accesses:
+        tile = math.prod(min(tally.tile.get(a, 1), tally.extent.get(a, 1 << 62)) for a in access.axes)
+        moved = float(programs * tile * access.trips * access.size)
+        whole = 1.0
+        if wide and wide <= access.axes:  # the last programs overhang
+            whole = min(1.0, math.prod(tally.extent[a] for a in wide) * float(access.size) / moved) if moved else 1.0
+        if access.store:
+            write += moved * whole * part_written(access, tally, layout)
+            continue
+        lost = any(a.name.startswith("?") and not a.periods for a in access.terms) or not access.known
+        fetched = moved if lost else float(programs * access.trips * lines(access, tally) * CACHE_LINE)
+        key = (
+            (access.pointer, tuple(sorted((a.name, c) for a, c in access.terms.items())))
+            if access.known
+            else access.pointer
+        )
+        together = access.burst()
+        table = access.distinct() / together * math.ceil(together * access.size / CACHE_LINE) * CACHE_LINE
+        reads[key].append((fetched * whole, table if access.known and not access.indirect else math.inf))
+    totals = []
+    for group in reads.values():
+        # windows that differ in their offset alone lie in each other's lines where they are wasteful
+        sizes = [fetched for fetched, _ in group]
+        used = max(max(sizes), min(sum(sizes), sum(sizes) / CACHE_LINE * layout_bytes(tally, layout)))
+        totals.append((max(table for _, table in group), used))
+    read = held = 0.0
+    for table, used in sorted(totals):
+        fits = held + table <= TABLE_BYTES
+        held += table if fits else 0.0
+        read += min(used, table * holders) if fits else used
+    return read, write
+
+
+def lines(access: Access, tally: Tally) -> float:
+    """Cache lines that one program touches with one access to its tile: the values that each part of the index takes there,
+    those next to each other in one line."""
+    parts = []
+    for atom, coefficient in access.terms.items():
+        count = math.prod(values(atom, axis, tally) for axis in atom.axes)
+        count = min(count, max(1, atom.count))
+        if count > 1 and coefficient:
+            parts.append((abs(coefficient) if not atom.name.startswith("*") else CACHE_LINE, count))
+    elements = math.prod(min(tally.tile.get(a, 1), tally.extent.get(a, 1 << 62)) for a in access.axes)
+    run, held, apart = 1, 1, 1.0
+    for coefficient, count in sorted(parts):
+        if coefficient <= run or (apart == 1.0 and coefficient * access.size < CACHE_LINE):
+            run += coefficient * (count - 1)
+            held *= count
+        else:
+            apart *= count
+    apart = max(1.0, min(apart, elements / held))
+    return float(min(max(1.0, run * access.size / CACHE_LINE) * apart, elements)) * unmasked(access)
+
+
+def unmasked(access: Access) -> float:
+    """Share of the elements that masks leave, of what a launch could touch (a part of a concatenation)."""
+    share = 1.0
+    for bound in intersected(access.bounds):
+        whole = count_of(dict(bound.terms))
+        share *= min(1.0, max(0, min(bound.high, whole) - max(bound.low, 0)) / whole) if whole else 1.0
+    return share
+
+
+def values(atom: Atom, axis: str, tally: Tally) -> int:
+    """Different values of the part of an index within a tile."""
+    tile = min(tally.tile.get(axis, 1), tally.extent.get(axis, 1 << 62))
+    period = atom.periods.get(axis, 0)
+    if not period:
+        return tile
+    return min(tile, period) if atom.steps.get(axis, 0) else -(-tile // period)
+
+
+def part_written(access: Access, tally: Tally, layout: Layout) -> float:
+    """Sectors' worth of work for the bytes that a store writes: one for each stretch that is shorter than a sector, and of
+    such a sector the rest is read."""
+    rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) for a in access.axes] if access.known else []
+    row = max([*rows, 1]) * access.size
+    if access.atomic:
+        return max(1.0, SECTOR / row) * ATOMIC
+    return SECTOR / row * PARTIAL if row < SECTOR else 1.0
+
+
+def layout_bytes(tally: Tally, layout: Layout) -> float:
+    """Bytes of a line that a warp's access uses along the fast axis: all of it where accesses are contiguous."""
+    runs = [
+        min(a.run(layout.fast, layout.whole(layout.fast)) * a.size, CACHE_LINE)
+        for a in tally.accesses
+        if not a.store and a.known
+    ]
+    return float(min(runs, default=CACHE_LINE))
