@@ -210,7 +210,7 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
     channels = work.weight.shape[1]
     planned = -(-work.input.shape[0] * math.prod(work.output_shape[2:]) // positions)
     planned *= work.groups * -(-work.weight.shape[0] // work.groups // filters)
-    blocks = programs(kernel) if kernel.grid else planned
+    blocks = min(programs(kernel), planned) if kernel.grid else planned  # a grid in strips has blocks beyond the edge
     if work.groups > 1 and blocks * work.groups <= planned:  # a kernel for each group
         for name in ("read", "write", "fetched", "flops"):
             setattr(result, name, getattr(result, name) / work.groups)
@@ -220,6 +220,9 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
     waste = max(1.0, CACHE_LINE / row) if channels > depth else 1.0
     result.cache_read = float(blocks * steps * (positions + filters) * row * waste)
     feed(result, kernel, tile, blocks, steps, size)
+    if channels < depth:  # short rows: each is a line looked up, but that several positions lie in one
+        together = max(1.0, CACHE_LINE / (channels * size))
+        result.shared_clocks += 4 * blocks * steps * (positions / together + filters)
 
 
 def layout_change(kernel: KernelInput, sizes: tuple[int, int, int]) -> Demand:

@@ -20,7 +20,7 @@ TRANSPOSED_SECOND = {"linear", "_weight_int8pack_mm", "_mkl_linear", "mkldnn_lin
 TILE = re.compile(r"(?<![a-zA-Z0-9])(?:tilesize|tile)?(\d{2,3})x(\d{1,3})(?:x|_)(\d{2,3})(?=x\d|[^a-zA-Z0-9]|$)")
 ANY_TILE = re.compile(r"(\d{2,3})x(\d{2,3})")
 OLD_INSTRUCTIONS = re.compile(r"s16816|s1688|sm80|ampere|cutlass_80|wmma|16816|h884|s884|i16832", re.IGNORECASE)
-OLD_RATE = 0.62
+OLD_RATE = 0.605
 """Share of Hopper's rate that the instructions of earlier generations reach on it."""
 OLD_SHARED = 0.62
 """Shared memory against matrix units with 64x64 tiles a warp: 4 KiB at 128 B a clock in the time of 131 kFLOP. For kernels

@@ -147,6 +147,8 @@ def tensor_rate(demand: Demand, device: DeviceSpec, arch: Architecture, duration
     if not device.sm_count or not device.clock_hz:
         return None
     throttle = TENSOR_CLOCK_SHORT if duration_us < LONG_US else TENSOR_CLOCK_LONG
+    if demand.tensor_rate < 1:
+        throttle = 1.0  # older instructions do not reach the power limit
     relative = {"fp8": 2.0, "int8": 2.0, "tf32": 0.5, "fp64": 1 / 15}.get(demand.flop_type or "bf16", 1.0)
     own = demand.tensor_rate if arch.tensor >= HOPPER.tensor else 1.0  # elsewhere these are the instructions of the day
     return arch.tensor * device.sm_count * device.clock_hz * throttle * relative * own
