@@ -80,6 +80,7 @@ def test_an_op_that_nobody_registered_is_one_line_with_its_place(generated: Path
     status, _, err = profiled(broken, tmp_path)
     assert status != 0
     assert f"cbroken.py:{line}: op test.baz not registered" in err
+    assert "`ridgeline bench` measures the kernels that can do without it" in err
     assert "Traceback" not in err
 
 
@@ -127,6 +128,52 @@ def test_the_harness_of_older_torch_is_understood(generated: Path, tmp_path: Pat
     assert status == 0, err
     assert document is not None
     assert any(k["category"] == "gemm" for k in document["kernels"])
+
+
+EMPTY = """# AOT ID: ['0_inference']
+import torch
+from torch._inductor.async_compile import AsyncCompile
+empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu
+assert_size_stride = torch._C._dynamo.guards.assert_size_stride
+async_compile = AsyncCompile()
+_frozen_param0 = None  # device(type='cpu') torch.float32 (4, 8) (8, 1) 7f0cb5bb3e80
+
+
+async_compile.wait(globals())
+del async_compile
+
+def call(args):
+    arg0_1, arg1_1 = args
+    args.clear()
+    u0 = arg1_1.item()
+    if not (u0 >= 1):
+        raise RuntimeError('u0 >= 1')
+    assert_size_stride(_frozen_param0, (4, 8), (8, 1))
+    buf0 = empty_strided_cpu((0, 17), (17, 1), torch.float32)
+    return (buf0, )
+
+
+def get_args():
+    from torch._dynamo.testing import rand_strided
+    arg0_1 = rand_strided((0, 17), (17, 1), device='cpu', dtype=torch.float32)
+    arg1_1 = rand_strided((), (), device='cpu', dtype=torch.int64)
+    return [arg0_1, arg1_1]
+"""
+
+
+def test_a_module_without_work_shows_its_call_and_one_that_needs_a_size_says_so(tmp_path: Path) -> None:
+    """With nothing but zero sizes there is no kernel; a weight that a run of the program held is made anew."""
+    target = tmp_path / "cempty.py"
+    target.write_text(EMPTY)
+    status, document, err = profiled(target, tmp_path)
+    assert status != 0
+    assert "RuntimeError: u0 >= 1); give the size (--size u0=VALUE)" in err
+    status, document, err = profiled(target, tmp_path, "--size", "u0=5")
+    assert status == 0, err
+    assert document is not None
+    assert document["source"]["steps"] >= 1
+    assert document["totals"]["wall_us"] > 0
+    assert not [kernel for kernel in document["kernels"] if kernel["category"] == "cpp"]
 
 
 BREAKS = """import torch

@@ -102,7 +102,10 @@ def _unregistered(error: AttributeError, source: str, path: str) -> str | None:
         return None
     name = f"{found['space']}.{found['op']}"
     line = next((n for n, text in enumerate(source.splitlines(), 1) if f"ops.{name}" in text), 1)
-    return f"{path}:{line}: op {name} not registered: import the module that defines it (PYTHONPATH, or profile the program itself)"
+    return (
+        f"{path}:{line}: op {name} not registered: import the module that defines it (PYTHONPATH, or profile the program itself);"
+        " `ridgeline bench` measures the kernels that can do without it"
+    )
 
 
 def _call_of(
@@ -191,8 +194,11 @@ def _checked(
     except AttributeError as error:
         raise CannotRun(_unregistered(error, source, path) or f"{path} cannot be run: {error}") from error
     except (RuntimeError, AssertionError, NameError, TypeError, IndexError) as error:
+        said = (str(error).splitlines() or [""])[0]
+        size = re.search(r"\b[su]\d+\b", said)
         raise CannotRun(
-            f"{path} cannot be run on its harness inputs ({type(error).__name__}: {str(error).splitlines()[0]})"
+            f"{path} cannot be run on its harness inputs ({type(error).__name__}: {said})"
+            + (f"; give the size (--size {size[0]}=VALUE)" if size else "")
         ) from error
     names = [] if known else sorted(set(_UNBACKED.findall(source)))
     if names:

@@ -221,7 +221,8 @@ def resolve_run(path: Path, store: Store | None = None) -> RunFolder:
 def write_summary(folder: RunFolder) -> bool:
     """Puts into ``run.json`` what lists need of ``profile.json``: device, steps, and the files it names.
 
-    False when the profile shows nothing at all: no kernel and no operation. Raises ``OSError``, or ``ValueError`` when
+    False when the profile shows nothing at all: no kernel and no operation, nor (of a generated module, which may call its
+    kernels where nobody sees them, or have none) the time of a call. Raises ``OSError``, or ``ValueError`` when
     the profile is none.
     """
     document = json.loads(folder.profile.read_text(encoding="utf-8"))
@@ -238,7 +239,8 @@ def write_summary(folder: RunFolder) -> bool:
         files=sorted(files | {os.path.realpath(file) for file in files}),
         summary={"device": devices[0].get("name"), "steps": steps, "step_us": step_us},
     )
-    return bool(document.get("kernels") or document.get("ops"))
+    alone = (document.get("source") or {}).get("kind") == "module"
+    return bool(document.get("kernels") or document.get("ops") or (alone and document.get("steps")))
 
 
 def _unused(group: Path, stamp: str) -> Path:
