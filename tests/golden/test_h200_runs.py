@@ -105,3 +105,28 @@ def test_each_habit_is_found_on_its_statement(runs: dict[str, ProfileDocument]) 
     assert ("host-round-trip", 21) in found
     assert ("small-kernels", 48) in found
     assert ("pageable-copy", 37) in found
+
+
+def test_a_module_by_itself_is_shown_on_its_own_call_lines(runs: dict[str, ProfileDocument]) -> None:
+    """``ridgeline profile GENERATED.py`` of a transformer's forward module (an excerpt: four of its twenty steps)."""
+    document = runs["generated_forward"]
+    assert document.source.kind == "module"
+    (module,) = document.modules
+    (file,) = {line.file for line in document.lines}
+    assert file == module.file
+    assert document.unattributed.device_us == 0.0
+    assert sum(line.device_us for line in document.lines) == pytest.approx(document.totals.self_device_us)
+    kernels = {kernel.id: kernel for kernel in document.kernels}
+    for line in document.lines:
+        assert line.text is not None
+        for name in (kernels[identity].name for identity in line.kernels):
+            assert not name.startswith("triton_") or f"{name}.run(" in line.text
+    categories = {row.category: row.time_us for row in document.categories}
+    assert {"gemm", "pointwise", "reduction", "persistent_reduction", "attention", "memset"} == set(categories)
+    assert sum(categories.values()) == pytest.approx(document.totals.self_device_us)
+    # The device's time and the wall are of the same steps: what the categories come to is busy time, and less than the wall.
+    (device,) = document.devices
+    assert device.busy_us == pytest.approx(document.totals.self_device_us, rel=0.01)
+    assert device.busy_us < document.totals.wall_us
+    # The runner waits for the device after each call; that is no fault of the person's.
+    assert "hidden-sync" not in {finding.code for finding in document.findings}

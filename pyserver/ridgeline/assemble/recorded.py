@@ -10,11 +10,16 @@ from typing import Literal
 import numpy as np
 
 from ridgeline.assemble.devices import WindowOf, median_us, overhead_pct
+from ridgeline.attribution.alone import alone
 from ridgeline.profile import Idle, RecordedWith, Source, Totals
 from ridgeline.sidecar import Sidecar
 from ridgeline.sidecar import Window as RecordedWindow
+from ridgeline.trace.intervals import clip, union
 from ridgeline.trace.tables import Call, Trace
 from ridgeline.trace.work import WorkTable
+
+PACE = 0.8
+"""The same work may take the device somewhat less in other steps, for its clock differs."""
 
 
 def source_of(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None, window: WindowOf) -> Source:
@@ -71,8 +76,7 @@ def cpu_wait_pct(window: RecordedWindow | None) -> float | None:
 
 def _kind(sidecar: Sidecar | None) -> Literal["run", "module"]:
     """A generated module was the program itself."""
-    alone = sidecar is not None and any(graph.path == sidecar.main for graph in sidecar.graphs)
-    return "module" if alone else "run"
+    return "module" if alone(sidecar) else "run"
 
 
 def _revision(file: Path) -> str | None:
@@ -134,9 +138,22 @@ def totals_of(trace: Trace, work: WorkTable, window: WindowOf, sidecar: Sidecar 
     if sidecar is not None:
         totals.compile_us = sum(c.end_ns - c.start_ns for c in sidecar.compiles) / 1000 if sidecar.compiles else None
         totals.warmup_us = _warmup_us(sidecar)
-        totals.plain_step_us = median_us(sidecar.plain_steps_ns)
-        totals.profiled_step_us = median_us(sidecar.profiled_steps_ns)
+        least = _least_step_us(work, window)
+        totals.plain_step_us = _whole(median_us(sidecar.plain_steps_ns), least)
+        totals.profiled_step_us = _whole(median_us(sidecar.profiled_steps_ns), least)
     return totals
+
+
+def _least_step_us(work: WorkTable, window: WindowOf) -> float:
+    """The device's work in a step: none is shorter."""
+    if work.on_cpu or not window.known or not window.steps:
+        return 0.0
+    return clip(union(work.start, work.start + work.time), window.start, window.end).total / window.steps
+
+
+def _whole(measured_us: float | None, least_us: float) -> float | None:
+    """None for a time in which the device's work does not fit: the host alone was timed, and had run ahead."""
+    return None if measured_us is None or measured_us < PACE * least_us else measured_us
 
 
 def _warmup_us(sidecar: Sidecar) -> float | None:

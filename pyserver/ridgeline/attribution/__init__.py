@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ridgeline.attribution.alone import alone, place_own_calls
 from ridgeline.attribution.backward import backward_map
 from ridgeline.attribution.builder import Builder
 from ridgeline.attribution.call_stacks import CallStacks
@@ -74,6 +75,8 @@ def attribute(
         user_files = [file.path for file in sidecar.files if file.kind == "user"] if sidecar is not None else []
         place_user_kernels(trace, work, builder, store, user_files)
         place_kernel_files(trace, work, builder, modules.files)
+    if sidecar is not None and alone(sidecar):
+        place_own_calls(builder, sidecar, store)
     moved = [(old, new) for old, new in source_roots if old != new]
     if moved and not store.mapped:
         given = ", ".join(f"{old}={new}" for old, new in moved)

@@ -60,8 +60,10 @@ def _on_device(facts: Facts) -> list[Candidate]:
     for block in facts.blocks:
         if block.direction == "HtoD" or is_round_trip(block):
             continue  # pageable-copy and host-round-trip speak of those
-        if block.op < 0 and block.at is None and len(facts.steps) < 2:
-            continue  # a bare synchronisation without a statement: as likely the recorder's as the program's
+        if block.op < 0 and block.at is None and (len(facts.steps) < 2 or facts.document.source.kind == "module"):
+            # A bare synchronisation without a statement: as likely the recorder's as the program's. A generated module by
+            # itself never has one; who runs it waits after each call.
+            continue
         key = (
             block.at.file if block.at else None,
             block.at.line if block.at else None,
