@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.attribution import _read_log
+from ridgeline.attribution.builder import Builder
 from ridgeline.inductor.files import GeneratedFiles
 from ridgeline.inductor.kernel_file import parse_kernel_file
 from ridgeline.inductor.module import is_wrapper, op_name, parse_wrapper
@@ -205,9 +207,19 @@ def test_a_damaged_payload_costs_only_itself() -> None:
 
 
 def test_corrupted_public_log_is_read(cases: Path) -> None:
+    """UP-70: one payload lost its closing brace; the graphs are as in the whole one, and it is named."""
     whole = read_provenance(cases / "data" / "tlp" / "simple.log")
     damaged = read_provenance(cases / "data" / "tlp" / "simple_corrupted_json.log")
     assert [g.path for g in damaged.graphs] == [g.path for g in whole.graphs]
+    (graph,) = damaged.graphs
+    assert graph.module is not None
+    assert len([k for k in graph.module.kernels.values() if k.how == "triton"]) == 2
+    assert (whole.events, damaged.events) == (50, 49)
+    assert (whole.damaged, damaged.damaged) == ([], [("6762d47fdbf80071626529f25dc69013", 13)])
+    builder = Builder(0)
+    _read_log(cases / "data" / "tlp" / "simple_corrupted_json.log", builder)
+    (note,) = builder.notes
+    assert "payload 6762d47fdbf80071626529f25dc69013 of line 13" in note
 
 
 def test_a_cut_archive_of_a_log(tmp_path: Path) -> None:

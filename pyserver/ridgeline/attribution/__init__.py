@@ -118,7 +118,10 @@ def _read_log(provenance: Path | None, builder: Builder) -> ProvenanceLog | None
     if log.truncated:
         builder.note("the provenance log ends in the middle; what follows is missing")
     if log.skipped:
-        builder.note(f"{log.skipped} records of the provenance log could not be read")
+        named = [f"payload {name} of line {line}" for name, line in log.damaged[:3]]
+        more = f" ({', '.join(named)}{' and others' if log.skipped > len(named) else ''})" if named else ""
+        records = "1 record" if log.skipped == 1 else f"{log.skipped} records"
+        builder.note(f"{records} of the provenance log could not be read and was left out{more}")
     return log
 
 

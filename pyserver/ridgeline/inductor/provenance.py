@@ -24,6 +24,9 @@ from ridgeline.inductor.module import WrapperModule, parse_wrapper
 MAX_LOG_BYTES = 2_000_000_000
 """Uncompressed, per log file."""
 
+MOST_NAMED = 20
+"""Damaged payloads that are named."""
+
 _HEADER = re.compile(r"^[VDIWECF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] (?P<json>\{.*)$")
 _STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 _MAPPINGS = "inductor_provenance_tracking_node_mappings"
@@ -60,6 +63,10 @@ class ProvenanceLog:
     """Compile id -> the Python stack at ``dynamo_start``, outermost first; the last entry is the compiled code."""
     skipped: int = 0
     """Records or payloads that could not be read."""
+    damaged: list[tuple[str, int]] = field(default_factory=list)
+    """(name of the payload, line of its record) of payloads that are no JSON though they should be; of the first 20."""
+    events: int = 0
+    """The compiler's own events (``chromium_event``) that can be read: nothing is taken from them."""
     truncated: bool = False
 
 
@@ -67,6 +74,8 @@ class ProvenanceLog:
 class _Record:
     head: dict[str, Any]
     payload: str | None
+    line: int
+    """Of its head in the log, from 1."""
 
     @property
     def compile_id(self) -> str | None:
@@ -117,13 +126,14 @@ def _rows(path: Path, log: ProvenanceLog) -> Iterator[str]:
 def _records(rows: Iterable[str], log: ProvenanceLog) -> Iterator[_Record]:
     head: dict[str, Any] | None = None
     payload: list[str] = []
-    for row in rows:
+    at = 0
+    for number, row in enumerate(rows, 1):
         if row.startswith("\t"):
             payload.append(row[1:])
             continue
         if head is not None:
-            yield _Record(head=head, payload="\n".join(payload) if payload else None)
-        head, payload = None, []
+            yield _Record(head=head, payload="\n".join(payload) if payload else None, line=at)
+        head, payload, at = None, [], number
         match = _HEADER.match(row)
         if match is None:
             continue
@@ -133,7 +143,7 @@ def _records(rows: Iterable[str], log: ProvenanceLog) -> Iterator[_Record]:
         else:
             log.skipped += 1
     if head is not None:
-        yield _Record(head=head, payload="\n".join(payload) if payload else None)
+        yield _Record(head=head, payload="\n".join(payload) if payload else None, line=at)
 
 
 def _json(text: str) -> Any:
@@ -160,6 +170,11 @@ def _read_into(log: ProvenanceLog, rows: Iterable[str]) -> None:
                 log.graphs.append(graph)
         elif isinstance(artifact := head.get("artifact"), dict):
             _artifact(log, str(artifact.get("name")), record, current, early)
+        elif isinstance(head.get("chromium_event"), dict) and record.payload:
+            if _json(record.payload) is None:
+                _skip(log, record)
+            else:
+                log.events += 1
         elif isinstance(start := head.get("dynamo_start"), dict) and record.compile_id is not None:
             log.regions.setdefault(record.compile_id, _frames(start.get("stack"), names))
 
@@ -170,6 +185,12 @@ def _graph(code: dict[str, Any], record: _Record) -> GraphLog | None:
         return None
     module = parse_wrapper(record.payload, path) if record.payload else None
     return GraphLog(compile_id=record.compile_id, path=path, source=record.payload, module=module)
+
+
+def _skip(log: ProvenanceLog, record: _Record) -> None:
+    log.skipped += 1
+    if len(log.damaged) < MOST_NAMED:
+        log.damaged.append((str(record.head.get("has_payload") or "without a name"), record.line))
 
 
 def _artifact(
@@ -183,7 +204,7 @@ def _artifact(
         return
     value = _json(record.payload) if record.payload else None
     if not isinstance(value, dict):
-        log.skipped += 1
+        _skip(log, record)
         return
     graph = current.get(record.compile_id)
     if name == _STACKS:
