@@ -26,6 +26,7 @@ from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.memory import memory_table
 from ridgeline.assemble.operators import operator_table, user_ranges
+from ridgeline.assemble.pace import adopt_steps, pace_by_device, select_steps
 from ridgeline.assemble.ranks import missing_ranks, ranks_of, straggler
 from ridgeline.assemble.recorded import charge_profiler, source_of, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
@@ -42,7 +43,7 @@ from ridgeline.sidecar import Sidecar
 from ridgeline.trace.exposure import exposure
 from ridgeline.trace.gaps import idle_by_cause
 from ridgeline.trace.reader import TraceError, read_trace
-from ridgeline.trace.tables import StepRow, Trace
+from ridgeline.trace.tables import Trace
 from ridgeline.trace.work import WorkTable, work_table
 
 TRACE_SUFFIXES = (".json", ".json.gz")
@@ -143,8 +144,10 @@ def _traces_at(path: Path) -> list[Path]:
 def analyze(recording: Recording) -> ProfileDocument:
     """Read, attribute, group, estimate, find. Each room sees only what those before it left."""
     trace = _read_first(recording)
-    _adopt_steps(trace, recording)
+    adopt_steps(trace, recording.sidecar, recording.trace.name)
     work = work_table(trace)
+    ahead = pace_by_device(trace, work)
+    select_steps(trace, recording.select_steps)
     attribution = attribute(
         trace,
         work,
@@ -208,6 +211,8 @@ def analyze(recording: Recording) -> ProfileDocument:
         idle, _ = idle_by_cause(trace, first.id, (window.start, window.end), sidecar=recording.sidecar)
         document.idle = charge_profiler(idle, document.totals, window.steps, first.busy_us or 0.0)
     _explain_quality(document, attribution, recording)
+    if ahead is not None:
+        document.quality.warnings.append(QualityWarning(code="host-ahead", message=ahead))
     context = Context(
         trace=trace,
         work=work,
@@ -277,30 +282,6 @@ def _read_first(recording: Recording) -> Trace:
                 raise
             recording.notes.append(f"left out: {error}")
             recording.trace, *recording.other_ranks = recording.other_ranks
-
-
-def _adopt_steps(trace: Trace, recording: Recording) -> None:
-    """Steps that only the agent knows (optimizer steps, compiled regions), and the user's selection of steps."""
-    sidecar = recording.sidecar
-    if sidecar is not None and trace.base_ns is not None:
-        own = next((w for w in sidecar.windows if w.trace == recording.trace.name), None)
-        if own is not None and own.steps and not any(s.name.startswith("ProfilerStep") for s in trace.steps):
-            zero = trace.base_ns + trace.origin_ns
-            trace.steps = [
-                StepRow(
-                    name=f"{own.marker or 'step'} {number}",
-                    start=(step.start_ns - zero) / 1000,
-                    dur=(step.end_ns - step.start_ns) / 1000,
-                )
-                for number, step in enumerate(own.steps)
-            ]
-    if recording.select_steps is not None:
-        first, last = recording.select_steps
-        if not 0 <= first < last <= len(trace.steps):
-            raise UnreadableError(
-                f"--select-steps {first}:{last}: the trace has {len(trace.steps)} steps; choose within 0:{len(trace.steps)}"
-            )
-        trace.steps = trace.steps[first:last]
 
 
 def _modules(attribution: Attribution, rows: KernelRows, work: WorkTable) -> list[Module]:

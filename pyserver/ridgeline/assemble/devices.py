@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ridgeline.assemble.kernels import KernelRows
+from ridgeline.assemble.pace import asked_at
 from ridgeline.profile import CATEGORIES, Category, CategoryRow, Device, Step
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.intervals import clip, subtract, union
@@ -120,14 +121,12 @@ def category_rows(work: WorkTable, rows: KernelRows) -> list[CategoryRow]:
 
 def step_rows(trace: Trace, work: WorkTable) -> list[Step]:
     """Each step's wall time and the device work that it launched (by when the host asked for it)."""
-    asked = work.start.copy()
-    for table, index in ((trace.ops, work.op), (trace.calls, work.call)):
-        known = index >= 0
-        asked[known] = table.start[index[known]]
+    asked = asked_at(trace, work)
     end = work.start + work.time if not work.on_cpu else work.end
     steps = []
     for row in trace.steps:
-        mine = (asked >= row.start) & (asked < row.start + row.dur)
+        since, until = row.asked or (row.start, row.start + row.dur)
+        mine = (asked >= since) & (asked < until)
         steps.append(
             Step(
                 name=row.name,

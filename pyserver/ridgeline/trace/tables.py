@@ -174,6 +174,8 @@ class StepRow:
     start: float
     dur: float
     window: int = 0
+    asked: tuple[float, float] | None = None
+    """Where the host runs ahead and the step is the device's: from when to when the host handed its work over."""
 
 
 @dataclass(slots=True, kw_only=True)

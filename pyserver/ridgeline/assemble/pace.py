@@ -1,0 +1,91 @@
+"""What a step is where only the agent marked them, and how long one takes where the host runs ahead of the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ridgeline.profile_io import UnreadableError
+from ridgeline.sidecar import Sidecar
+from ridgeline.trace.intervals import clip, union
+from ridgeline.trace.tables import F64, StepRow, Trace
+from ridgeline.trace.work import WorkTable
+
+AHEAD = 1.02
+"""The device needs more than so many times what the host needs, from the end of the first step to that of the last. A host
+that is held back by a full queue of launches goes at the device's pace, as many steps ahead as it may be."""
+
+BUSY = 0.9
+"""Part of that time in which the device works: an idle device waits for the host, and does not set the pace."""
+
+
+def adopt_steps(trace: Trace, sidecar: Sidecar | None, name: str) -> None:
+    """Steps that only the agent knows (optimizer steps, compiled regions) of the trace file ``name``."""
+    if sidecar is None or trace.base_ns is None:
+        return
+    own = next((w for w in sidecar.windows if w.trace == name), None)
+    if own is not None and own.steps and not any(s.name.startswith("ProfilerStep") for s in trace.steps):
+        zero = trace.base_ns + trace.origin_ns
+        trace.steps = [
+            StepRow(
+                name=f"{own.marker or 'step'} {number}",
+                start=(step.start_ns - zero) / 1000,
+                dur=(step.end_ns - step.start_ns) / 1000,
+            )
+            for number, step in enumerate(own.steps)
+        ]
+
+
+def select_steps(trace: Trace, chosen: tuple[int, int] | None) -> None:
+    """Leave only the steps from ``first`` up to ``last``. Raises UnreadableError where the trace has no such steps."""
+    if chosen is None:
+        return
+    first, last = chosen
+    if not 0 <= first < last <= len(trace.steps):
+        raise UnreadableError(
+            f"--select-steps {first}:{last}: the trace has {len(trace.steps)} steps; choose within 0:{len(trace.steps)}"
+        )
+    trace.steps = trace.steps[first:last]
+
+
+def asked_at(trace: Trace, work: WorkTable) -> F64:
+    """When the host asked for each piece of work; where nothing tells, when it began."""
+    asked: F64 = work.start.copy()
+    for table, index in ((trace.ops, work.op), (trace.calls, work.call)):
+        known = index >= 0
+        asked[known] = table.start[index[known]]
+    return asked
+
+
+def pace_by_device(trace: Trace, work: WorkTable) -> str | None:
+    """Let the steps end when the device has done their work, if the host runs so far ahead that its marks say nothing.
+
+    A program that never waits for its device hands over a step in the time of its launches, and goes on. Its step takes what
+    the device takes: from the end of one step's work to the end of the next one's. Returns what to tell the person where the steps
+    were changed.
+    """
+    steps = trace.steps
+    if work.on_cpu or len(steps) < 2 or not len(work.start) or len({s.window for s in steps}) > 1:
+        return None
+    asked, end = asked_at(trace, work), work.start + work.time
+    mine = [np.flatnonzero((asked >= s.start) & (asked < s.start + s.dur)) for s in steps]
+    rows = np.concatenate(mine)
+    if not len(rows):
+        return None
+    began = float(work.start[rows].min())
+    paced, done = [], began
+    for step, of_step in zip(steps, mine, strict=True):
+        until = max(done, float(end[of_step].max())) if len(of_step) else done
+        paced.append(replace(step, start=done, dur=until - done, asked=(step.start, step.start + step.dur)))
+        done = until
+    host = steps[-1].start + steps[-1].dur - (steps[0].start + steps[0].dur)
+    since = paced[0].start + paced[0].dur
+    busy = clip(union(work.start, end), since, done).total
+    if done - since <= AHEAD * host or busy < BUSY * (done - since):
+        return None
+    trace.steps = paced
+    return (
+        f"the program runs ahead of the device: the host handed over a step every {host / (len(steps) - 1) / 1000:.3g} ms, the device "
+        f"needs {(done - began) / len(steps) / 1000:.3g} ms for it; a step is what the device needs"
+    )
