@@ -48,8 +48,8 @@ REDUCTIONS = {
 FUNCTIONS: dict[str, dict[str, float]] = {
     "gelu": {"erf": 0.75, "float": 3}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
     "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 0.7}, "exp": {"exp": 1}, "log": {"log": 1},
-    "erf": {"erf": 1}, "sin": {"sin": 1}, "cos": {"sin": 1}, "pow": {"pow": 0.1}, "sqrt": {"sqrt_rn": 1}, "rsqrt": {"rsqrt": 1, "float": 4}, "div": {"divide": 0.5},
-    "reciprocal": {"divide": 1}, "softplus": {"exp": 1, "log": 1}, "mish": {"exp": 1, "log": 1, "tanh": 1}, "elu": {"exp": 1}, "log1p": {"log": 1},
+    "erf": {"erf": 1}, "sin": {"sin": 1}, "cos": {"sin": 1}, "pow": {"pow": 0.1}, "sqrt": {"sqrt_rn": 1}, "rsqrt": {"rsqrt": 1, "float": 4}, "div": {"divide": 1.1},
+    "reciprocal": {"divide": 1}, "softplus": {"exp": 1, "log": 1}, "mish": {"exp": 1, "log": 1, "tanh": 1}, "elu": {"expm1": 1, "float": 8}, "log1p": {"log": 1},
     "atan2": {"log": 1}, "floor_divide": {"divide": 1}, "remainder": {"integer_divide": 1}, "native_dropout": {"philox": 0.3}, "bernoulli": {"philox": 0.3},
     "normal": {"philox": 0.4}, "uniform": {"philox": 0.3}, "random": {"philox": 0.3}, "rand": {"philox": 0.3}, "exponential": {"philox": 0.3, "log": 1},
 }  # fmt: skip

@@ -54,12 +54,17 @@ LAYOUT = (
     "slicec",
 )
 PREPARATION = ("init_device_workspace",)
-SPLIT_REDUCTION = ("reducesplitk", "splitkreduce")
+SPLIT_REDUCTION = ("reducesplitk", "splitkreduce", "execute_split_k_kernel")
 LAYOUT_TILE, LAYOUT_ISSUE = 1024, 28.0
 """Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
 CACHE_LINE = 128
 DEPTHWISE_ISSUE = 4.0
 """Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
+GENERIC_DEPTHWISE = {"forward": 12.8, "backward": 18.6, "grad_weight": 40.6}
+"""The same where the size of the filter is no template argument (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an
+address, for gradients divisions a tap; read off Nsight Compute, one kernel each."""
+THIN, THIN_ISSUE = 32, 1.5
+"""Positions below which a tile of a layout conversion is mostly empty, and what its single elements cost more (same source)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -155,7 +160,7 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     symbol = kernel.symbol.lower()
     sizes = (work.input.bytes, work.weight.bytes, work.output_bytes)
     if any(mark in symbol for mark in LAYOUT):
-        return layout_change(kernel, sizes)
+        return layout_change(kernel, work, sizes)
     if any(mark in symbol for mark in PREPARATION):
         issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
         return Demand(read=0.0, write=0.0, flops=0.0, issued=issued, guessed=True)
@@ -173,9 +178,14 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     kind = rate_key(work.input.type)
     result = Demand(read=read, write=write, flops=work.flops, flop_type=kind)
     if work.depthwise or "depthwise" in symbol:
-        result.issued = work.flops / 2 / 32 * DEPTHWISE_ISSUE
+        generic = next((n for k, n in GENERIC_DEPTHWISE.items() if f"conv_depthwise2d_{k}" in symbol), DEPTHWISE_ISSUE)
+        result.issued = work.flops / 2 / 32 * generic
         result.top = "address arithmetic and loads of a depthwise convolution"
         return result
+    if "reduce_wgrad" in symbol:  # adds what each image gave
+        parts = float(work.input.shape[0] * sizes[1])
+        issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
+        return Demand(read=parts, write=float(sizes[1]), flops=parts / work.input.itemsize, issued=issued, guessed=True)
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
         result.issued = work.flops / 2 / 32 * SIMT_ISSUE
         result.shared_clocks = work.flops / 2 / 32 * SIMT_ISSUE * SIMT_SHARED
@@ -188,7 +198,11 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     if tile and columns and depth:
         narrow = min(tile[0], tile[1])
         filled = up(columns, min(narrow, up(columns, 8))) / columns * up(depth, min(tile[2], 64)) / depth
-    result.tensor_flops = work.flops * min(8.0, filled)
+        filled = min(8.0, filled)
+        if "wgrad" in symbol:  # filters by channels of one tap, in whole tiles
+            channels = work.weight.shape[1]
+            filled = up(columns, tile[0]) / columns * up(channels, tile[1]) / channels
+    result.tensor_flops = work.flops * filled
     result.flop_type = "tf32" if kind == "fp32" else kind
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(kernel.symbol) else 1.0
     if tile and result.tensor_rate < 1 and base_name(kernel) in FORWARD and not work.transposed:
@@ -225,9 +239,20 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
         result.shared_clocks += 4 * blocks * steps * (positions / together + filters)
 
 
-def layout_change(kernel: KernelInput, sizes: tuple[int, int, int]) -> Demand:
+def layout_change(kernel: KernelInput, work: Convolution, sizes: tuple[int, int, int]) -> Demand:
     """Moves one tensor of the convolution, a tile of 32 by 32 elements a block."""
     itemsize = 2 if any(mark in kernel.symbol for mark in ("__half", "bfloat16", "BFloat16")) else 4
     elements = float(math.prod(kernel.grid or (1,)) * LAYOUT_TILE)
     moved = min(elements * itemsize, float(max(sizes)))
-    return Demand(read=moved, write=moved, flops=0.0, issued=elements / 32 * LAYOUT_ISSUE, guessed=True)
+    issue = LAYOUT_ISSUE
+    for tensor in (
+        work.weight,
+        work.input,
+    ):  # the one whose sides the grid has: blocks of positions, of channels, of images
+        positions = math.prod(tensor.shape[2:])
+        sides = [-(-positions // THIN), -(-tensor.shape[1] // THIN), tensor.shape[0]]
+        if kernel.grid and list(kernel.grid) == sides:
+            moved = min(moved, float(tensor.elements * itemsize))
+            issue *= THIN_ISSUE if positions < THIN else 1.0
+            break
+    return Demand(read=moved, write=moved, flops=0.0, issued=elements / 32 * issue, guessed=True)

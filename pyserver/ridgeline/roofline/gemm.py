@@ -30,10 +30,15 @@ ROW = 64
 MMA = 16 * 8 * 16
 """Products of one of these instructions, in bf16, fp16 and int8."""
 LAYOUT_LETTERS = re.compile(r"_([nt])([nt])(?:_|$|\W)")
-SIMT_ISSUE = 1.15
-"""Instructions for one fused multiply-add in a product without matrix units: loads from shared memory and loops."""
+SIMT_ISSUE, SIMT_LOADS = 1.15, 18.0
+"""Instructions for one fused multiply-add in a product without matrix units, loads from shared memory and loops, with 128 sums a
+thread; with fewer, one and so many over their number."""
 SIMT_SHARED = 0.5
-"""Busy time of shared memory over that of the schedulers in such a product."""
+"""Busy time of shared memory over that of the schedulers in such a product; with fewer sums a thread in proportion more."""
+SIMT_SUMS = 128
+TURNED = 32.0
+"""Of a factor in tf32 that does not run along the depth: Hopper's instructions take such only in 16-bit types (PTX manual, wgmma),
+so it is stored once more, 4 bytes an element at 128 a clock, while 2048 FLOPs are done: this over the tile's other side."""
 VECTOR_ISSUE = 11.6
 """Instructions for 32 products of a matrix-vector kernel: half-precision loads, unpacking, address, the sum."""
 SPLIT_REDUCE_ISSUE = 90.0
@@ -131,6 +136,8 @@ def shared_per_tensor(symbol: str, tile: tuple[int, int, int] | None) -> float:
     if tile is None:
         return 0.75
     side, parts = min(tile[0], tile[1]), 2 if "coopB" in symbol else 1
+    if "xmma" in symbol and tile[0] == ROW:
+        side = min(tile[1], 256)  # 64 rows are one instruction's, whatever the columns
     return 1.02 * (16 + up(side, ROW) / parts / 4) / (max(8, side // parts) / 2)
 
 
@@ -192,12 +199,12 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         result.top = "loads and unpacking of half-precision weights" if work.itemsize < 4 else "loads"
         return result
     if is_simt(symbol, work.type):
-        fused = work.flops / 2 / 32
+        fused, sums = simt(kernel, work)
         if result.flop_type == "fp64":
             result.double = fused
-        result.issued = fused * SIMT_ISSUE
+        result.issued = fused * (max(SIMT_ISSUE, 1.0 + SIMT_LOADS / sums) if sums < SIMT_SUMS else SIMT_ISSUE)
         result.cache_read = work.read
-        result.shared_clocks = fused * SIMT_ISSUE * SIMT_SHARED
+        result.shared_clocks = 4 * fused * SIMT_ISSUE * SIMT_SHARED / 4 * max(1.0, SIMT_SUMS / sums)
         result.top = "fused multiply-adds without matrix units"
         return result
     if result.flop_type == "fp32":
@@ -212,14 +219,30 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
     result.tensor_flops = 2.0 * work.batch * padded * k
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(symbol) else 1.0
     if tile and result.tensor_rate < 1 and work.itemsize < 8:
-        blocks = work.batch * -(-m // tile[0]) * -(-n // tile[1])
+        blocks = work.batch * min(-(-m // tile[0]) * -(-n // tile[1]), -(-m // tile[1]) * -(-n // tile[0]))
         feed(result, kernel, tile, blocks, k // tile[2], work.itemsize)
     else:
         result.shared_per_tensor = shared_per_tensor(symbol, tile)
+        if "xmma" in lowered:  # the sums pass through shared memory on their way out
+            result.shared_clocks += 4 * 2 * work.write / 128
+            if result.flop_type == "tf32":
+                first, second = transposed_factors(symbol)
+                result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0]) if tile else 0.0
     if "splitk" in lowered and tile and kernel.grid:
         parts = max(1, round(programs(kernel) * tile[0] * tile[1] / max(1, work.batch * padded)))
         result.write = float(work.batch * work.m * work.n * 4 * parts)
     return result
+
+
+def simt(kernel: KernelInput, work: Product) -> tuple[float, float]:
+    """Fused multiply-adds of warps, with the padding to whole tiles, and sums that a thread holds."""
+    tile = tile_of(kernel.symbol)
+    fused = work.flops / 2 / 32
+    if tile is None or "sgemm" not in kernel.symbol:
+        return fused, float(SIMT_SUMS)
+    rows, columns, _ = tile
+    padded = min(up(work.m, rows) * up(work.n, columns), up(work.m, columns) * up(work.n, rows))
+    return fused * padded / (work.m * work.n), min(float(SIMT_SUMS), rows * columns / max(32, 32 * warps(kernel)))
 
 
 def split_reduction(kernel: KernelInput, work: Product) -> Demand:

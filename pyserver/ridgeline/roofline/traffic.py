@@ -106,6 +106,7 @@ def lines(access: Access, tally: Tally) -> float:
             held *= count
         else:
             apart *= count
+    run = min(run, -(-run * elements // held))  # indices that were loaded may repeat: no more places than elements
     apart = max(1.0, min(apart, elements / held))
     return float(min(max(1.0, run * access.size / CACHE_LINE) * apart, elements)) * unmasked(access)
 

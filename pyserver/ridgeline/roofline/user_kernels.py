@@ -26,7 +26,7 @@ from ridgeline.roofline.triton_model import Analysis, analyse_as, demand, find
 from ridgeline.roofline.walk import pointer_parameters
 
 SIZES = tuple(1 << e for e in range(3, 17))
-FILLED = 1.1
+FILLED, CLOSE = 1.1, 0.7
 NOTE = "neither sizes nor types of its tensors were recorded: the block size is inferred from the time, so the bound is a guess"
 UNTYPED = "types of its tensors were not recorded: 4 bytes an element are assumed, so the bound is a guess"
 SIZED = "sizes of its tensors were not recorded: inferred from its grid, the launching statement and the tensor allocated for it"
@@ -76,13 +76,16 @@ def inferred(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand, Analysis]
         return None
     types = {kind for _, kind in kernel.allocated}
     kind = TYPES[types.pop()] if len(types) == 1 else None
+    most = FILLED * kernel.duration_us * rate
     if not left:
         chosen = _walked(kernel, source, kind, known)
         note = SIZED if kind else UNTYPED
+        if kind is None and chosen is not None and (chosen[0].bytes or 0.0) > most:
+            return None  # the elements must be smaller than was assumed
     else:
         chosen, note = _filling(kernel, source, known, left), SIZED
         if chosen is None and only_streams(source):
-            chosen, note = _in_time(kernel, source, known, left, FILLED * kernel.duration_us * rate), NOTE
+            chosen, note = _in_time(kernel, source, known, left, most), NOTE
     if chosen is None:
         return None
     chosen[0].guessed = True
@@ -124,11 +127,12 @@ def _filling(
 def _in_time(
     kernel: KernelInput, source: KernelSource, known: Mapping[str, Any], left: set[str], most: float
 ) -> tuple[Demand, Analysis] | None:
-    """Under the largest blocks whose bytes are at most ``most``."""
+    """Under the largest blocks whose bytes are at most ``most``; None where they come to less than most of it, for then
+    nothing tells."""
     chosen = None
     for size in SIZES:
         walked = _walked(kernel, source, None, {**known, **dict.fromkeys(left, size)})
         if walked is None or (walked[0].bytes or 0.0) > most:
             break
         chosen = walked
-    return chosen
+    return chosen if chosen is not None and (chosen[0].bytes or 0.0) > CLOSE * most else None

@@ -226,7 +226,8 @@ class Walker:
         high = arguments[1] if len(arguments) > 1 else arguments[0] if arguments else Value()
         terms, length = add(high, low, -1)
         trips = most = 1
-        if terms is not None and isinstance(step, int) and step > 0 and closed(terms):
+        bounds = (low, high)
+        if terms is not None and isinstance(step, int) and step > 0 and closed(terms) and all(map(is_known, bounds)):
             most = length + sum(max(0, c * (a.count - 1)) for a, c in terms.items())
             mean = length + sum(c * (a.count - 1) / 2 for a, c in terms.items())
             most = min(max(1, -(-most // step)), 1 << 40)
@@ -299,6 +300,12 @@ class Walker:
         from ridgeline.roofline.expressions import evaluate
 
         return evaluate(self, node)
+
+
+def is_known(value: Value) -> bool:
+    """Whether a uniform number is known, or is made of the program's number."""
+    program = isinstance(value.key, tuple) and value.key[:1] == ("program_id",)
+    return value.const is not None or bool(value.terms) or program
 
 
 def closed(terms: Mapping[Atom, int]) -> bool:
