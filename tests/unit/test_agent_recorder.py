@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ridgeline.agent.kineto import Recording
 from ridgeline.agent.labels import Scopes
 from ridgeline.agent.recorder import Recorder
 from ridgeline.agent.spec import Spec
@@ -74,6 +76,75 @@ def test_the_warming_step_is_in_no_list_and_not_in_the_trace(recorder: Driven) -
     assert (len(take.window["steps"]), take.window["complete"]) == (3, True)
     assert len(recorder.times.profiled) == 3
     assert len(recorder.times.plain) == 1 + 3
+
+
+class DeviceEvent:
+    """A record of a device as torch's results give them."""
+
+    def __init__(self, start_ns: int) -> None:
+        self._start_ns = start_ns
+
+    def device_type(self) -> Any:
+        return torch._C._autograd.DeviceType.CUDA
+
+    def start_ns(self) -> int:
+        return self._start_ns
+
+
+def test_a_window_whose_device_records_lost_their_clock_is_recorded_anew(
+    recorder: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As CUPTI gave them on an H200 once: all of a window's records, hours away from the host's."""
+    hours_ns = 5 * 3600 * 10**9
+    shifts = iter([hours_ns, 0])
+    made: list[int] = []
+
+    def results(recording: Recording) -> Any:
+        if recording.devices != ["cuda"]:
+            recording.devices = ["cuda"]
+            made.append(next(shifts))
+        return SimpleNamespace(events=lambda: [DeviceEvent(recording.start_ns + made[-1] + 1000)] * 3)
+
+    settle_to_warm(recorder)
+    recorder.step()
+    lost = Recording.lost_the_clock
+
+    def asked(recording: Recording) -> bool:
+        with monkeypatch.context() as during:
+            during.setattr(Recording, "_results", results)
+            results(recording)
+            try:
+                return lost(recording)
+            finally:
+                recording.devices = []
+
+    monkeypatch.setattr(Recording, "lost_the_clock", asked)
+    for _ in range(3):
+        recorder.step()
+    assert recorder.state == "settle"  # not published
+    assert any("another clock" in note for note in recorder.notes)
+    recorder.step()
+    assert recorder.state == "warm"
+    for _ in range(4):
+        recorder.step()
+    assert recorder.state == "plain"
+    best = recorder.best()
+    assert best is not None
+    assert (best.order, len(best.window["steps"])) == (0, 3)
+
+
+def test_records_of_a_device_are_held_against_the_recording() -> None:
+    recording = Recording(torch, Spec(run_dir="", target="", device="cpu"))
+    recording.start_ns, recording.end_ns = 10**18, 10**18 + 10**9
+    events = [DeviceEvent(10**18 + 5)] * 3
+    recording._results = lambda: SimpleNamespace(events=lambda: events)  # type: ignore[method-assign]
+    assert not recording.lost_the_clock()
+    recording.devices = ["cuda"]
+    assert not recording.lost_the_clock()
+    events += [DeviceEvent(10**18 - 10**14)] * 3
+    assert not recording.lost_the_clock()  # some at the head of a recording: the reader leaves those out
+    events += [DeviceEvent(10**18 - 10**14)]
+    assert recording.lost_the_clock()
 
 
 def test_a_program_that_ends_while_warming_keeps_what_was_recorded_before(recorder: Driven) -> None:

@@ -152,13 +152,19 @@ def _made(torch: Any, described: dict[str, Any], path: str, notes: list[str]) ->
     except (CannotMake, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         raise CannotRun(f"{path}: its inputs cannot be made ({type(error).__name__}: {error})") from error
     notes.extend(described["notes"])
-    integral = [t for t in inputs if isinstance(t, torch.Tensor) and t.dim() and t.dtype in (torch.int64, torch.int32)]
-    if integral and bound:
-        notes.append(
-            f"{len(integral)} integer inputs have random values below {bound}, the bound that the module states"
-        )
-    elif integral:
-        notes.append(f"{len(integral)} integer inputs are all zeros and the module states no bounds for them")
+    bounds = [
+        one.get("bound", bound)
+        for one, tensor in zip(described["inputs"], inputs)
+        if isinstance(tensor, torch.Tensor) and tensor.dim() and tensor.dtype in (torch.int64, torch.int32)
+    ]
+    stated = [one for one in bounds if one]
+    if stated:
+        low, high = min(stated), max(stated)
+        below = f"{low}, the bound that" if low == high else f"{low} to {high}, the bounds that"
+        notes.append(f"{len(stated)} integer inputs have random values below {below} the module states")
+    if len(stated) < len(bounds):
+        rest = len(bounds) - len(stated)
+        notes.append(f"{rest} integer inputs are all zeros and the module states no bounds for them")
     return inputs
 
 

@@ -15,6 +15,10 @@ from .spec import Spec
 # Kineto writes a line of severity USDT to standard error at every start and stop; 6 is above all severities.
 QUIET_KINETO = "6"
 
+SLACK_NS = 60_000_000_000
+"""How far a device's record may lie outside its recording before its clock is another one. Clocks that belong together
+differ by microseconds, the other one by hours."""
+
 
 _OURS: dict[int, Any] = {}
 _STARTING = False
@@ -137,6 +141,21 @@ class Recording:
     def events_since(self, since_ns: int) -> int:
         """How many events started at or after ``since_ns``."""
         return sum(1 for event in self._results().events() if event.start_ns() >= since_ns)
+
+    def lost_the_clock(self) -> bool:
+        """Whether most of the device's records lie outside the recording: CUPTI gives them in a clock of its own now and
+        then, after a process has had several sessions (pytorch/pytorch#192021). Times and durations are then of no use."""
+        if not self.devices:
+            return False
+        host = self.torch._C._autograd.DeviceType.CPU
+        inside = outside = 0
+        for event in self._results().events():
+            if event.device_type() != host:
+                if self.start_ns - SLACK_NS <= event.start_ns() <= self.end_ns + SLACK_NS:
+                    inside += 1
+                else:
+                    outside += 1
+        return outside > inside
 
     def op_histogram(self) -> dict[str, int]:
         """How often each op was called: what two stretches of a steady program have in common."""

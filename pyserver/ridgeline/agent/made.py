@@ -36,7 +36,7 @@ def make_all(torch: Any, described: list[Any], bound: int | None) -> list[Any]:
 def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
     """A tensor of that size, stride, type and device; anything else comes back as it is. Raises ``CannotMake``.
 
-    Integers are random below ``bound`` (the one that a kernel asserts), as a run's ``content`` was (its values, or random
+    Integers are random below ``bound`` (the one that a kernel asserts, or the description's own), as a run's ``content`` was (its values, or random
     within its range), or zeros where nothing is known and more could reach outside of a buffer. Types that no random generator fills (fp8) are filled by conversion.
     """
     if not isinstance(described, dict):
@@ -61,6 +61,7 @@ def make(torch: Any, described: Any, bound: int | None, seed: int) -> Any:
     elif described.get("content"):
         return _like(torch, described, dtype, extent, generator)
     else:
+        bound = described.get("bound", bound)
         top = min(bound, torch.iinfo(dtype).max) if bound and size else 1
         flat = torch.randint(0, max(top, 1), (extent,), generator=generator).to(dtype)
     return torch.as_strided(flat.to(device), size, stride)

@@ -27,9 +27,11 @@ from .session import OpenRecording
 from .sizing import Sizing
 from .spec import Spec
 from .steady import Steady, Track
-from .take import Take
+from .take import NO_CLOCK, Take
 from .timeline import Timeline
 
+AGAIN = 2
+"""A window whose device records have lost their clock likewise; each try costs as much as a window."""
 SPOILED = 3
 """A window with a compilation inside is recorded anew, this many times."""
 
@@ -61,6 +63,7 @@ class Recorder:
         self._open_one: OpenRecording | None = None
         self.sizing = Sizing(spec, self.notes.append)
         self._spoiled = 0
+        self._again = 0
         self.compiling = False
         self.forced: str | None = None
         self.early_wanted = False
@@ -318,7 +321,12 @@ class Recorder:
         steps, elapsed = len(one.marks) - 1, now - one.started_ns
         if not self.sizing.full(steps, elapsed, one.target):
             return
-        self._close(keep=True)
+        take = self._close(keep=True)
+        if take is not None and take.order == NO_CLOCK and self._again < AGAIN:
+            self._again += 1
+            self.forced = one.reason
+            self._settle()
+            return
         if self.sizing.first_was_short(steps, elapsed, one.recording.event_count):
             self.forced = one.reason
             self._settle()
@@ -391,6 +399,8 @@ class Recorder:
         self.calls.note()
         if take is None:
             return None
+        if take.order == NO_CLOCK:
+            self.notes.append("a recording gave the device's times in another clock than the host's, and is of no use")
         if not take.window["steps"]:
             take.events = one.recording.event_count()
         better = self.best()

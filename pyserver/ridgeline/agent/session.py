@@ -11,7 +11,7 @@ from .kineto import Recording, initialize, mute
 from .labels import Scopes
 from .spec import Spec
 from .steady import PRIORITY, Track
-from .take import ORDER, Take
+from .take import NO_CLOCK, ORDER, Take
 from .timeline import BUDGET, Timeline
 
 EARLY_LINES = 100_000
@@ -129,4 +129,6 @@ class OpenRecording:
             "waited_ns": None if before is None or after is None else max(after[1] - before[1], 0),
         }
         order = 4 if self.state == "window" and not steps else ORDER[self.state]
+        if recording.lost_the_clock():
+            order = NO_CLOCK
         return Take(recording, lines, window, labels, order)

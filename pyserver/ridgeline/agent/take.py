@@ -9,7 +9,10 @@ from .kineto import Recording
 from .timeline import Recorded
 
 ORDER = {"manual": -1, "window": 0, "timer": 2, "early": 3}
-"""Which kind of recording is preferred; lower is better. 1 is the program's own profiler, 4 a window without a step."""
+"""Which kind of recording is preferred; lower is better. 1 is the program's own profiler, 4 a window without a step, 5
+any without a usable clock."""
+
+NO_CLOCK = 5
 
 
 @dataclass

@@ -86,6 +86,14 @@ def usable_rows(tables: dict[str, Table], quality: Quality, longest_ns: float) -
         wrong["negative-duration"] += int(negative.sum())
         wrong["endless-duration"] += int(long.sum())
         kept[name] = np.flatnonzero(~(no_time | far | no_dur | negative | long))
+        if name == "device" and len(start) and far.all():
+            warn(
+                quality,
+                "no-device-records",
+                f"all {len(start)} records of the device carry another clock than the host's: when the device worked is not"
+                " known, nor for how long. CUPTI does so now and then (pytorch/pytorch#192021); record again",
+                len(start),
+            )
     words = {
         "no-timestamp": "no usable timestamp",
         "wrong-clock": "far from all the others in time (a wrong clock)",
