@@ -159,7 +159,7 @@ def test_records_of_two_clocks_are_not_all_thrown_away(tmp_path: Path) -> None:
 def test_a_device_that_has_lost_its_clock_is_named(tmp_path: Path) -> None:
     """CUPTI's fallback clock: the device's records and its calls a day away from the ops. A CPU's profile is left."""
     day = 86400 * 1e6
-    host = [op(10 * n, 5, ext=n) for n in range(60)]
+    host = [op(10 * n, 5, ext=n) for n in range(900)]
     lost = [event for n in range(5) for event in (call(day + n, corr=n), kernel(day + 9 * n, 2, corr=n))]
     made = analyze_paths([write(tmp_path, [*host, *lost])])
     (told,) = [warning for warning in made.quality.warnings if warning.code == "no-device-records"]

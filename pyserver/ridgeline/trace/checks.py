@@ -70,6 +70,10 @@ def usable_rows(tables: dict[str, Table], quality: Quality, longest_ns: float) -
     # Nothing lasts a week; and a few records an hour away from all the others did not happen then either.
     distant = int((np.abs(finite - middle) > _HOUR_NS).sum())
     farthest = _HOUR_NS if distant < len(finite) * _FEW else longest_ns
+    # What the device's own recorder wrote (work and calls) goes by one clock, ops by the host's.
+    ops = tables.get("ops", {}).get("start", np.empty(0))
+    ops = ops[np.isfinite(ops) & (np.abs(np.nan_to_num(ops) - middle) <= farthest)]
+    first, last = (float(ops.min()), float(ops.max())) if len(ops) else (-np.inf, np.inf)
     wrong: Counter[str] = Counter()
     kept = {}
     for name, table in tables.items():
@@ -77,6 +81,8 @@ def usable_rows(tables: dict[str, Table], quality: Quality, longest_ns: float) -
         with np.errstate(invalid="ignore"):
             no_time = ~np.isfinite(start)
             far = ~no_time & (np.abs(start - middle) > farthest)
+            if name in ("device", "calls"):
+                far |= ~no_time & ((start < first - _HOUR_NS) | (start > last + _HOUR_NS))
             no_dur = ~(no_time | far) & ~np.isfinite(dur)
             negative = ~(no_time | far) & (dur < 0)
             long = ~(no_time | far) & np.isfinite(dur) & (dur > longest_ns / 1000.0)
