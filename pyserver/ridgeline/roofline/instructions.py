@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.roofline.layout import WARP, Layout
@@ -105,7 +106,7 @@ UNROLLED = 8
 ALU: dict[str, float] = {
     "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
     "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0, "reduce_max_fast": 0.7,
-    "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "online_softmax_first": 0.5, "philox": 0.39,
+    "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_counted": 0.1, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "online_softmax_first": 0.5, "philox": 0.39,
     "sort_step": 0.8, "welford_step": 0.2, "welford_combine": 0.38, "program": 0.4, "erf": 0.13, "exp": 0.11, "exp_fast": 0.2, "sigmoid": 0.25,
     "log": 0.38, "log1p": 0.32, "tanh": 0.2, "divide": 0.29, "divide_by_row": 0.08, "sin": 0.37, "pow": 0.4, "atan2": 0.33, "fmod": 0.38,
     "expm1": 0.36, "asin": 0.29, "sinh": 0.26, "loop": 0.6, "address": 0.5, "shuffled": 0.67, "exchange": 0.6, "turned": 0.5, "turn": 0.6, "across": 0.6, "int_float": 1.0,
@@ -137,6 +138,7 @@ REDUCE: dict[str, tuple[float, int]] = {
     "reduce_max_fast": (1.0, 1),
     "reduce_index": (9.5, 2),
     "reduce_welford": (18.5, 3),
+    "reduce_counted": (9.0, 2),  # where the counts are constants: no division, and they are not exchanged
     "reduce_softmax": (4.5, 2),
     "scan": (1.0, 1),
 }
@@ -146,7 +148,7 @@ FLOPS: dict[str, float] = {
     "float": 1, "double": 1, "divide": 1, "divide_by_row": 1, "divide_constant": 1, "exp": 1, "exp_fast": 1, "exp2": 1, "expm1": 1, "erfinv": 1, "sqrt_rn": 1, "sinh": 1, "asin": 1, "atan2": 1, "fmod": 1, "lgamma": 1, "erf": 1, "log": 1, "log1p": 1,
     "rsqrt": 1, "sqrt": 1, "tanh": 1, "sin": 1, "pow": 1, "sigmoid": 3, "welford_step": 6, "welford_combine": 8, "online_softmax_step": 5,
     "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "double_function": 1, "reduce_sum": 1, "reduce_product": 1, "reduce_max": 0, "reduce_max_fast": 0,
-    "reduce_welford": 8, "reduce_softmax": 4, "scan": 1,
+    "reduce_welford": 8, "reduce_counted": 6, "reduce_softmax": 4, "scan": 1,
 }  # fmt: skip
 """Floating-point operations an element as a person counts them: a function is one."""
 
@@ -181,7 +183,7 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     warp = Warp()
     for operation in tally.operations:
         if operation.name in REDUCE or operation.name.removesuffix("64") in REDUCE:
-            reduce(warp, operation, layout)
+            reduce(warp, operation, layout, [o for o in tally.operations if o.name == "welford_step"])
             continue
         count = operation.trips * operation.count * evaluations(operation, layout, tally)
         name = operation.name
@@ -231,10 +233,18 @@ def evaluations(operation: Operation, layout: Layout, tally: Tally) -> float:
     return max(1.0, min(count, max(layout.instructions(a) for a in users)))
 
 
-def reduce(warp: Warp, operation: Operation, layout: Layout) -> None:
+def counted(operation: Operation, tile: dict[str, int], extent: dict[str, int], steps: Sequence[Operation]) -> bool:
+    """Whether the compiler knows how many elements each partial mean is of: the loop is unrolled and no tile overhangs."""
+    unrolled = bool(steps) and all(o.trips <= UNROLLED for o in steps)
+    return unrolled and all(extent.get(a, 1) % tile.get(a, 1) == 0 for a in operation.axes if a.startswith("r"))
+
+
+def reduce(warp: Warp, operation: Operation, layout: Layout, welford: Sequence[Operation] = ()) -> None:
     """A tree: serially within a thread, by shuffles within a warp, through shared memory across warps (Triton's
     ReduceOpToLLVM.cpp: a word a row and warp is stored, read back spread over all threads, reduced by shuffles, stored, read)."""
     name = operation.name.removesuffix("64")
+    if name == "reduce_welford" and counted(operation, layout.tile, layout.extent, welford):
+        name = "reduce_counted"
     combine, words = REDUCE[name]
     along = layout.shape_of(
         operation.along or frozenset(a for a in operation.axes if a.startswith("r")) or operation.axes
