@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bench_modules as modules
-from ridgeline.bench import callers, harness, plan
+from ridgeline.bench import bounds, callers, harness, plan
 from ridgeline.bench.bytes import harness_bytes, moved_bytes
 from ridgeline.bench.needs import of as needs_of
 
@@ -265,7 +265,95 @@ def test_sizes_are_read_from_what_torch_2_14_asserts() -> None:
     ],
 )
 def test_the_bound_of_an_index_is_read_from_the_kernel(text: str, bound: int | None) -> None:
-    assert plan._bounds(text) == bound
+    assert bounds.of(text) == bound
+
+
+LOOKED_UP = """
+    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];
+    auto tmp1 = tmp0;
+    auto tmp2 = c10::convert<int64_t>(tmp1);
+    TORCH_CHECK((0 <= tmp2) & (tmp2 < 5000L), "index out of bounds: 0 <= tmp2 < 5000L");
+    auto tmp4 = in_ptr1[static_cast<int64_t>(x1 + 64L*tmp0)];
+    auto tmp0 = at::vec::VectorizedN<int64_t,2>::loadu(in_ptr2 + static_cast<int64_t>(x1 + 9L*x0), static_cast<int64_t>(9L));
+    auto tmp1 =
+    [&]
+    {
+        tmp0.store(tmpbuf.data(), static_cast<int64_t>(9L));
+    }
+    ()
+    ;
+    TORCH_CHECK((at::vec::VecMask<int64_t,2>(tmp1 < 20)).all_masked(), "index out of bounds: 0 <= tmp1 < 20L");
+    auto tmp0 = at::vec::VectorizedN<int64_t,2>::loadu(in_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+    auto tmp1 = static_cast<int64_t>(50);
+    auto tmp2 = remainder_integral(tmp0, tmp1);
+    TORCH_CHECK((0 <= tmp2) & (tmp2 < 50L), "index out of bounds: 0 <= tmp2 < 50L");
+"""
+WRAPPED = """
+    tmp0 = tl.load(in_ptr3 + (x1), xmask, eviction_policy='evict_last')
+    tmp6 = tl.load(in_ptr4 + (x0), xmask)
+    tmp1 = tl.full([XBLOCK], 512, tl.int32)
+    tmp2 = tmp0 + tmp1
+    tmp3 = tmp0 < 0
+    tmp4 = tl.where(tmp3, tmp2, tmp0)
+    tl.device_assert(((0 <= tmp4) & (tmp4 < 512)) | ~(xmask), "index out of bounds: 0 <= tmp4 < 512")
+    tmp5 = tl.load(in_ptr1 + (x0 + 64*tmp4), xmask)
+    tmp7 = tl.full([XBLOCK], 30, tl.int32)
+    tmp8 = tmp6 + tmp7
+    tmp9 = tmp6 < 0
+    tmp10 = tl.where(tmp9, tmp8, tmp6)
+    tmp11 = tl.load(in_ptr5 + (tmp10), xmask)
+"""
+
+
+def test_each_index_has_a_bound_of_its_own() -> None:
+    """A table of 5,000 rows beside one of 20: random numbers below 20 would read the large one from the cache."""
+    assert bounds.by_pointer(LOOKED_UP) == {"in_ptr0": 5000, "in_ptr2": 20}
+    assert bounds.of(LOOKED_UP) == 20
+    assert bounds.by_pointer(WRAPPED) == {"in_ptr3": 512, "in_ptr4": 30}  # the second states no more than what it adds
+    assert bounds.by_pointer("") == {}
+
+
+def test_an_input_is_made_below_the_bound_of_its_own_kernel() -> None:
+    text = INDEXED.replace(
+        "in_ptr0[x0];",
+        'in_ptr0[x0];\n    TORCH_CHECK((0 <= tmp0) & (tmp0 < 700L), "index out of bounds: 0 <= tmp0 < 700L");',
+    )
+    read = plan.read(text, "/x/c.py")
+    assert read.kernels[0].sites[0].arguments[0]["bound"] == 700
+    assert read.inputs is not None
+    assert [one.get("bound") for one in read.inputs] == [700, None]
+
+
+INDEXED = """# AOT ID: ['0_inference']
+import torch
+async_compile = AsyncCompile()
+
+
+cpp_fused_index_0 = async_compile.cpp_pybinding(['const int64_t*', 'const float*', 'float*'], r'''
+extern "C"  void  kernel(const int64_t* in_ptr0, const float* in_ptr1, float* out_ptr0)
+{
+    auto tmp0 = in_ptr0[x0];
+    out_ptr0[x0] = in_ptr1[tmp0];
+}
+''')
+
+
+async_compile.wait(globals())
+
+def call(args):
+    arg0_1, arg1_1 = args
+    args.clear()
+    buf0 = empty_strided_cpu((8, ), (1, ), torch.float32)
+    cpp_fused_index_0(reinterpret_tensor(arg0_1, (8, ), (1, ), 0), arg1_1, buf0)
+    return (buf0, )
+
+
+def get_args():
+    from torch._dynamo.testing import rand_strided
+    arg0_1 = rand_strided((2, 4), (4, 1), device='cpu', dtype=torch.int64)
+    arg1_1 = rand_strided((700, ), (1, ), device='cpu', dtype=torch.float32)
+    return [arg0_1, arg1_1]
+"""
 
 
 FROZEN = """# AOT ID: ['0_inference']

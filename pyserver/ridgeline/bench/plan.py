@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ridgeline.bench import bounds, multi
 from ridgeline.bench import harness as harnesses
-from ridgeline.bench import multi
 from ridgeline.bench import needs as user_needs
 from ridgeline.bench.bytes import harness_bytes
 from ridgeline.bench.signatures import Signature, dtype_of_comment, inductor_meta, signature
@@ -24,16 +24,9 @@ from ridgeline.inductor.kernel_file import parse_kernel_file
 from ridgeline.inductor.module import WrapperModule, is_wrapper, op_name, parse_wrapper
 
 _SYMBOL = re.compile(r"^[suz]\d+$|^ps\d+$|^zuf\d+$")
+_FIRST_NAME = re.compile(r"[A-Za-z_]\w*")
 _UNBACKED = re.compile(r"^u\d+$")
 _HELD = "{name} is a value of the program's (a frozen weight, a constant), which the file does not describe"
-BOUND = re.compile(r"<\s*(\d+)L?\)?\s*[),|&]?.*index out of bounds|index out of bounds: 0 <= \w+ < (\d+)")
-"""The bound of an index as Triton (``tl.device_assert``) and C++ (``TORCH_CHECK``) kernels assert it."""
-
-WRAP = re.compile(
-    r"auto \w+ = (\d+)L;\n\s*auto (?:\w+) = c10::convert<int64_t>\(\w+\);\n\s*auto \w+ = [^;\n]*\+[^;\n]*;\n\s*auto \w+ = \w+ < 0;"
-    r"|tl\.full\(\[[^\]]*\], (\d+), tl\.int32\)\n\s*\w+ = \w+ \+ \w+\n\s*\w+ = \w+ < 0\n"
-)
-"""Where nothing is asserted: the size that is added to a negative index (an index that counts from the end)."""
 
 
 @dataclass(slots=True)
@@ -129,11 +122,12 @@ def _kernel_file(text: str, path: str, body: str, harness: harnesses.Harness) ->
         signature=signature("triton", body),
         meta=inductor_meta(body),
         needs=user_needs.of(body, found.symbol, None),
-        bounds=_bounds(body),
+        bounds=bounds.of(body),
         symbol=found.symbol,
     )
     if harness.complete:
         kernel.sites.append(Site(found.line, list(harness.inputs), list(harness.names)))
+        _bound_arguments(kernel)
     else:
         problem = (
             "its harness is not understood"
@@ -146,9 +140,20 @@ def _kernel_file(text: str, path: str, body: str, harness: harnesses.Harness) ->
     return Plan(path, "kernel", None, [kernel], harness, body, None, notes=list(harness.notes[:1]))
 
 
-def _bounds(text: str) -> int | None:
-    found = [int(a or b) for a, b in BOUND.findall(text)] or [int(a or b) for a, b in WRAP.findall(text)]
-    return min(found) if found else None
+def _bound_arguments(kernel: Kernel) -> list[tuple[str, int]]:
+    """Say of integer arguments below what number the kernel wants its indices; (what they are views of, bound) of each."""
+    found = []
+    for pointer, bound in bounds.by_pointer(kernel.source).items():
+        if pointer not in kernel.signature.names:
+            continue
+        position = kernel.signature.names.index(pointer)
+        for site in kernel.sites:
+            given = site.arguments[position] if position < len(site.arguments) else None
+            if isinstance(given, dict) and "int" in str(given["dtype"]):
+                given["bound"] = bound
+                first = _FIRST_NAME.search(site.names[position].removeprefix("reinterpret_tensor"))
+                found += [(first[0], bound)] if first is not None else []
+    return found
 
 
 class _Module:
@@ -189,7 +194,7 @@ class _Module:
             needs=user_needs.of(user_needs.inner(source), definition.symbol, definition.original_path)
             if language == "triton"
             else [],
-            bounds=_bounds(source),
+            bounds=bounds.of(source),
             symbol=definition.symbol,
         )
 
@@ -213,6 +218,7 @@ class _Module:
             for statement in node.body:
                 self._statement(statement)
         inputs = self._inputs() if self.harness.complete else self._asserted()
+        self._bound(inputs)
         notes += self._stand_ins()
         return Plan(
             path=self.path,
@@ -229,6 +235,16 @@ class _Module:
             choices=list(self.choices.values()),
             sizes=list(self.sizes),
         )
+
+    def _bound(self, inputs: list[Any] | None) -> None:
+        """Say of integer arguments, and of the inputs that they are, below what number a kernel wants its indices."""
+        of_input: dict[str, int] = {}
+        for kernel in self.kernels.values():
+            for name, bound in _bound_arguments(kernel):
+                of_input[name] = min(of_input.get(name, bound), bound)
+        for name, one in zip(self.inputs, inputs or [], strict=False):
+            if isinstance(one, dict) and name in of_input and "int" in str(one["dtype"]):
+                one["bound"] = of_input[name]
 
     def _inputs(self) -> list[Any]:
         """What the harness makes, in the sizes that a person gave: numbers, and the shapes that are made of them."""
