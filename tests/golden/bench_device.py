@@ -6,7 +6,7 @@
 found. Needs torch and Python alone (no installed Ridgeline, none of its dependencies). One line a kernel goes to
 ``OUT/bench.jsonl`` as soon as it is measured; a second call measures what is missing. Where the process dies on a kernel, that
 kernel's line says so and the rest goes on. On a machine that starts bare, put the earlier ``bench.jsonl`` into OUT first.
-``OUT/summary.txt`` compares. Freeze ``bench.jsonl`` as
+``OUT/summary.txt`` compares. ``--no-verify`` leaves the search out, and begins with the longest kernels. Freeze ``bench.jsonl`` as
 ``tests/golden/data/bench_h200/bench.jsonl`` for ``test_bench_device.py``.
 """
 
@@ -39,8 +39,11 @@ CLOSE, LONG_US = 0.02, 10.0
 """Ours and Inductor's own time differ by at most so much (a part) for kernels of at least so many microseconds."""
 
 
-def tasks(corpus: Path, workloads: Iterable[str], parts: Iterable[str]) -> list[dict[str, Any]]:
-    """The files to measure, those with the largest recorded gain first: a short budget then shows the most."""
+def tasks(corpus: Path, workloads: Iterable[str], parts: Iterable[str], *, verify: bool = True) -> list[dict[str, Any]]:
+    """The files to measure, those with the largest recorded gain first: a short budget then shows the most.
+
+    Without the search: the longest first.
+    """
     found = []
     for workload in workloads:
         expected = _expected(corpus / workload / "autotune.jsonl")
@@ -50,9 +53,10 @@ def tasks(corpus: Path, workloads: Iterable[str], parts: Iterable[str]) -> list[
                 continue
             found.append(
                 {"id": f"{workload}/{name}", "workload": workload, "file": name, "kind": kind, "text": text,
-                 "expected": expected.get(name)}
+                 "expected": expected.get(name), "verify": verify and kind == "kernel"}
             )  # fmt: skip
-    return sorted(found, key=lambda task: (task["kind"] == "module", -_gain(task["expected"])))
+    first = _gain if verify else _length
+    return sorted(found, key=lambda task: (task["kind"] == "module", -first(task["expected"])))
 
 
 def _files(archive: Path) -> Iterator[tuple[str, str]]:
@@ -75,6 +79,10 @@ def _gain(expected: dict[str, Any] | None) -> float:
     if not expected or len(expected) < 2:
         return 0.0
     return float(expected["default"]["ms"] / expected["cd"]["ms"])
+
+
+def _length(expected: dict[str, Any] | None) -> float:
+    return float(expected["default"]["ms"]) if expected and "default" in expected else 0.0
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
@@ -100,7 +108,7 @@ def _append(out: Path, row: dict[str, Any]) -> None:
 def measure(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     """One file, as ``ridgeline bench --autotune verify --format json`` does it, in this process."""
     session = _inside()
-    verify = task["kind"] == "kernel"
+    verify = task["verify"]
     planned = plan.read(task["text"], f"{task['file']}.py")
     copy = folder / "generated.py"
     copy.write_text(planned.body if planned.file_kind == "kernel" or planned.inputs is not None else task["text"])
@@ -178,11 +186,12 @@ def run(
     workloads: Iterable[str],
     parts: Iterable[str],
     caches: Path | None = None,
+    verify: bool = True,
 ) -> int:
     """0 when every file has a line. Caches are in a new folder unless one is given: no earlier search decides this one."""
     out.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + budget
-    wanted = tasks(corpus, workloads, parts)
+    wanted = tasks(corpus, workloads, parts, verify=verify)
     with tempfile.TemporaryDirectory(prefix="ridgeline-device-") as folder:
         kept = caches or Path(folder)
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(kept), "TRITON_CACHE_DIR": str(kept / "triton")}
@@ -279,6 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workloads", nargs="+", default=list(WORKLOADS))
     parser.add_argument("--parts", nargs="+", default=["kernels", "modules"], choices=["kernels", "modules"])
     parser.add_argument("--caches", type=Path, help="folder for compiled kernels (default: a new one)")
+    parser.add_argument("--no-verify", action="store_true", help="times alone, without the search")
     parser.add_argument("--child", nargs=2, metavar=("FOLDER", "OUT"), help=argparse.SUPPRESS)
     parser.add_argument("--until", type=float, help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
@@ -293,6 +303,7 @@ def main(arguments: list[str] | None = None) -> int:
         workloads=asked.workloads,
         parts=asked.parts,
         caches=asked.caches,
+        verify=not asked.no_verify,
     )
 
 

@@ -73,6 +73,7 @@ def test_the_script_measures_flushes_survives_and_resumes(tmp_path: Path) -> Non
     packed(tmp_path / "corpus" / "small", {"ca_dies": DIES, "cb_good": MODULE, "cc_damaged": DAMAGED})
     out = tmp_path / "out"
     command = [sys.executable, bench_device.__file__, str(tmp_path / "corpus"), str(out), "--workloads", "small"]
+    command += ["--no-verify"]
     if "TORCHINDUCTOR_CACHE_DIR" in os.environ:
         command += ["--caches", os.environ["TORCHINDUCTOR_CACHE_DIR"]]
     none = subprocess.run([*command, "--budget", "0"], capture_output=True, text=True, timeout=60, check=False)
@@ -105,6 +106,11 @@ def test_files_with_the_largest_gain_come_first(corpus: Path) -> None:
     assert gains == sorted(gains, reverse=True)
     assert gains[0] == pytest.approx(1.65, abs=0.01)
     assert kinds.count("module") == 4
+    longest = bench_device.tasks(corpus, bench_device.WORKLOADS, ["kernels"], verify=False)
+    times = [bench_device._length(task["expected"]) for task in longest]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 0.1
+    assert not any(task["verify"] for task in longest)
     assert all(task["expected"] for task in found if task["kind"] == "kernel")
     for task in found:  # every one can be asked for
         read = bench_device.plan.read(task["text"], "x.py")
