@@ -115,6 +115,32 @@ def test_what_is_missing_is_recorded_again(tmp_path: Path) -> None:
     assert programs[0].name in record_device.missing([changed])
 
 
+@pytest.mark.parametrize("items", ["range", "loader", "short loader"])
+def test_steps_are_timed_without_what_comes_before_them(items: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(record_device.time, "perf_counter", lambda: now[0])
+    clock = record_device.StepClock(record_device.WARM + 20, lambda: None)
+    now[0] += 100.0  # its preparation
+    assert list(clock.range(3)) == [0, 1, 2], "another loop of the program"
+    if items == "range":
+        for _ in clock.range(clock.steps):
+            now[0] += 0.002
+    else:
+        batches = [0] * (clock.steps + 5 if items == "loader" else clock.steps)
+        loader = type("Loader", (list,), {"dataset": None})(batches)
+        for step, _ in clock.enumerate(loader):
+            if step == clock.steps:
+                break
+            now[0] += 0.002
+        now[0] += 50.0  # what comes after
+    assert clock.step_us == pytest.approx(2_000.0)
+
+
+def test_a_program_without_a_loop_over_steps_is_not_timed() -> None:
+    with pytest.raises(RuntimeError, match="no loop"):
+        _ = record_device.StepClock(30, lambda: None).step_us
+
+
 def _report(outcome: suite.Outcome) -> None:
     print(suite.table([outcome]).splitlines()[0])
 

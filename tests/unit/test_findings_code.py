@@ -60,6 +60,25 @@ def test_a_constant_on_its_line_with_all_its_time() -> None:
     assert finding.evidence["operations_per_step"] == 2.0
 
 
+def test_where_the_host_sets_the_pace_the_gaps_of_its_launches_are_the_cost() -> None:
+    """Three launches of ten are the mask's; each comes after the device has run dry."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        for i in range(10):
+            u = t + 100 * i
+            mine = i < 3
+            b.line(u, u + 100, "net.py", 4 if mine else 6, MASK if mine else "return x + mask")
+            b.op("aten::ones" if mine else "aten::add", u + 5, 60, dims=[[64, 64]], types=["float"])
+            b.kernel("fill" if mine else "add", u + 70, 10.0, launched=u + 40)
+    text = FORWARD.format(statement=MASK, after="")
+    (finding,) = _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+    # The gap before the first kernel of the recording is not known: eleven of twelve.
+    assert finding.saving_us == pytest.approx(3 * 90.0 * 11 / 12), "the gaps before its kernels, not their 30 µs"
+    assert finding.evidence["device_us_per_step"] == pytest.approx(30.0)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

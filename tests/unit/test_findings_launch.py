@@ -261,19 +261,26 @@ def test_without_steps_a_program_of_one_statement_repeats_by_its_own_loop(others
     assert len(_by_code(find(b.context()), "small-kernels")) == expected
 
 
-@pytest.mark.parametrize(("index", "dim", "expected"), [("row", "0", 1), ("batch", "0", 0), ("row", "1", 0)])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    ("index", "dim", "data", "expected"),
+    [("row", "0", [64, 64], 1), ("batch", "0", [64, 64], 0), ("row", "1", [64, 64], 0), ("row", "0", [64], 0)],
+)
 def test_without_steps_a_loop_over_single_rows_is_one_and_over_batches_is_not(
-    index: str, dim: str, expected: int
+    index: str, dim: str, data: list[int], expected: int, alone: bool
 ) -> None:
-    """``model(x[i : i + 1])`` against ``model(x[i : i + 32])`` and a time step ``x[:, t]`` of a recurrent network."""
+    """``model(x[i : i + 1])`` against ``model(x[i : i + 32])``, a time step ``x[:, t]`` of a recurrent network, and a position
+    of a vector of them; also where the statement is all there is."""
     b = TraceBuilder()
     width = 1 if index == "row" else 32
     for i in range(60):
         t = 200.0 * i
         b.line(t, t + 150, "train.py", 7, "out = model(x[i : i + 1])")
         taken = ["", dim, str(i * width), str((i + 1) * width), "1"]
-        b.op("aten::slice", t, 2.0, dims=[[64, 64], [], [], [], []], types=["float"], concrete=taken)
+        b.op("aten::slice", t, 2.0, dims=[data, [], [], [], []], types=["float"], concrete=taken)
         b.op("aten::mm", t + 10, 8.0, dims=[[width, 64], [64, 64]], types=["float", "float"])
+        if alone:
+            continue
         b.line(t + 150, t + 200, "train.py", 8, "total += out")
         b.op("aten::add_", t + 160, 30.0, dims=[[64]], types=["float"])
     found = [f for f in _by_code(find(b.context()), "small-kernels") if f.line == 7]
@@ -430,3 +437,28 @@ def test_what_a_region_has_for_cuda_graphs() -> None:
 def test_shapes_that_were_not_recorded_are_not_vouched_for() -> None:
     shapes = next(need for need in needs(Facts(_late(50.0).context())) if need.name == "shapes")
     assert shapes.has is None
+
+
+@pytest.mark.parametrize(
+    "marked", ["Optimizer.step#SGD.step", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", None]
+)
+def test_the_thread_of_the_steps_is_not_that_of_the_backward_pass(marked: str | None) -> None:
+    """Autograd's thread may have more operations than the one that runs the loop."""
+    b = TraceBuilder()
+    b.op("aten::mm", 0.0, 50.0)
+    b.op("autograd::engine::evaluate_function: MmBackward0", 60.0, 400.0, tid=7)
+    b.op("aten::mm", 61.0, 390.0, tid=7)
+    if marked:
+        b.range(marked, 470.0, 5.0)
+    assert Facts(b.context()).host_thread == 1
+
+
+def test_where_calls_alone_prove_it_the_statement_that_makes_most_of_them_is_named() -> None:
+    b = TraceBuilder()
+    b.step(0.0, 1_000.0)
+    for i in range(20):
+        t = 40.0 * i
+        b.line(t, t + 40, "serve.py", 16 if i % 4 else 17, "out = model(x)")
+        b.kernel("small", t + 20, 1.0, launched=t + 5)
+    (finding,) = _by_code(find(b.context(stacks=True)), "launch-bound")
+    assert finding.line == 16

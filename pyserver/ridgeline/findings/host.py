@@ -28,6 +28,10 @@ REGION_PREFIXES = (
 """Names of cpu_op rows that only enclose others: they are places in the program, not work."""
 
 
+STEPPING = ("ProfilerStep#", "Optimizer.step#", "enumerate(DataLoader)#")
+"""Names of what only the thread that runs the steps does, the surest first."""
+
+
 class HostFacts:
     """The context's host side. ``Facts`` adds steps, the device and what the host waited for."""
 
@@ -49,15 +53,22 @@ class HostFacts:
 
     @cached_property
     def host_thread(self) -> int:
-        """The thread that runs the steps: that of their marks, else the one with the most ops."""
-        marks = [i for i, text in enumerate(self.names) if text.startswith("ProfilerStep#")]
-        rows = np.flatnonzero(np.isin(self.trace.ranges.name, marks))
-        if len(rows):
-            return int(self.trace.ranges.tid[rows[0]])
+        """The thread that runs the steps: that of their marks, else the one that steps optimizers or waits for the loader, else
+        the one with the most ops, autograd's threads apart."""
+        for prefix in STEPPING:
+            marks = [i for i, text in enumerate(self.names) if text.startswith(prefix)]
+            for table in (self.trace.ranges, self.trace.ops):
+                rows = np.flatnonzero(np.isin(table.name, marks))
+                if len(rows):
+                    return int(table.tid[rows[0]])
         if not len(self.trace.ops.tid):
             return -1
+        backward = [i for i, text in enumerate(self.names) if text.startswith("autograd::engine")]
         ids, where = np.unique(self.trace.ops.tid, return_inverse=True)
-        return int(ids[int(np.argmax(np.bincount(where, weights=self.trace.ops.self_dur)))])
+        totals = np.bincount(where, weights=self.trace.ops.self_dur)
+        apart = np.isin(ids, np.unique(self.trace.ops.tid[np.isin(self.trace.ops.name, backward)]))
+        totals = np.where(apart & ~apart.all(), -1.0, totals)
+        return int(ids[int(np.argmax(totals))])
 
     @cached_property
     def _ops_of_thread(self) -> dict[int, I32]:

@@ -71,24 +71,25 @@ class Loops:
         hits = np.array([int(r) in inside for r in rows], dtype=np.int64)
         return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(hits)])
 
-    def over_parts(self, ops: list[int], run: int = RUN, *, varying: bool = True) -> list[Stretch]:
+    def over_parts(self, ops: list[int], run: int = RUN, *, varying: bool = True, light: bool = True) -> list[Stretch]:
         """The loops over parts that the outermost calls of these ops, one operation on one set of shapes, belong to, each
         from its first call to its last: ``run`` repetitions with nothing heavy between, or with another part each. Not
-        ``varying``: only another single row each, as the batches of a program's own loop are not. Empty if it is none."""
+        ``varying``: only another single row each, as the batches of a program's own loop are not. Not ``light``: nothing
+        heavy between proves nothing. Empty if it is none."""
         facts = self.facts
         tops = np.array(sorted({facts.outermost(r) for r in ops}), dtype=np.int32)
         tids = facts.trace.ops.tid[tops]
-        return [s for tid in np.unique(tids) for s in self._loops(int(tid), tops[tids == tid], run, varying)]
+        return [s for tid in np.unique(tids) for s in self._loops(int(tid), tops[tids == tid], run, varying, light)]
 
-    def _loops(self, tid: int, tops: I32, run: int, varying: bool) -> list[Stretch]:
+    def _loops(self, tid: int, tops: I32, run: int, varying: bool, light: bool) -> list[Stretch]:
         calls = self._calls[tid]
         at = np.searchsorted(calls, tops)
         if len(at) < run:
             return []
         apart = np.diff(at)
         near = apart <= FAR * np.median(apart)
-        light = (np.diff(self._heavy[tid][at]) == 0) & near
-        found = [(lo, hi) for lo, hi in _runs(light) if hi - lo + 1 >= run]
+        idle = (np.diff(self._heavy[tid][at]) == 0) & near
+        found = [(lo, hi) for lo, hi in _runs(idle) if hi - lo + 1 >= run] if light else []
         if not found:
             parts = [self._parts(calls[lo:hi], single=not varying) for lo, hi in itertools.pairwise(at)]
             changes = sum(bool(a) and a != b for a, b in itertools.pairwise(parts))
@@ -104,7 +105,12 @@ class Loops:
         return tuple(int(facts.trace.ops.args[r]) for r in takes if not single or self._is_row(r))
 
     def _is_row(self, op: int) -> bool:
-        """Whether one row of a tensor's first dimension is taken: ``x[i]``, ``x[i : i + 1]``."""
+        """Whether one row of a tensor's first dimension is taken: ``x[i]``, ``x[i : i + 1]``. An item of a vector is a number
+        (the position of a step in what is decoded), no part of the data.
+        """
+        dims = self.facts.dims_of(op)
+        if not dims or len(dims[0]) < 2:
+            return False
         args, name = int(self.facts.trace.ops.args[op]), self.facts.op_name(op)
         concrete = (self.facts.trace.op_args.concrete_inputs[args] or []) if args >= 0 else []
         numbers = [int(c) if isinstance(c, str) and c.lstrip("-").isdigit() else None for c in concrete[1:4]]

@@ -15,10 +15,9 @@ def augment(x):
 class Encoder(nn.Module):
     def __init__(self, dim=64):
         super().__init__()
-        chans = [3, 32, 64, 128]
         self.blocks = nn.Sequential(*[
             nn.Sequential(nn.Conv2d(a, b, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU(inplace=True))
-            for a, b in zip(chans[:-1], chans[1:])
+            for a, b in ((3, 32), (32, 64), (64, 128))
         ])
         self.proj = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, dim))
 

@@ -46,7 +46,7 @@ def main(steps=40):
     optimizer = torch.optim.Adam(flow.parameters(), lr=1e-4)
     data = torch.randn(20000, 32) @ torch.randn(32, 32) * 0.2
     history = []
-    for step in range(steps):
+    for _ in range(steps):
         x = data[torch.randint(0, len(data), (1024,))]
         loss = -flow.log_prob(x).mean()
         optimizer.zero_grad()

@@ -11,7 +11,7 @@ class PINN(nn.Module):
     def __init__(self, width=128, depth=5):
         super().__init__()
         dims = [2] + [width] * depth + [1]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(dims[:-1], dims[1:]))
+        self.layers = nn.ModuleList(nn.Linear(dims[i], dims[i + 1]) for i in range(len(dims) - 1))
 
     def forward(self, x, t):
         h = torch.cat([x, t], dim=1)

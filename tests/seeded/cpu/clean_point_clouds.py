@@ -40,7 +40,7 @@ def main(steps=16):
     model = DGCNN()
     opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, steps)
-    for step in range(steps):
+    for _ in range(steps):
         pick = torch.randint(0, 64, (8,))
         out = model(clouds[pick])
         loss = F.cross_entropy(out, labels[pick], label_smoothing=0.2)

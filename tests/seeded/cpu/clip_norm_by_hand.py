@@ -37,7 +37,7 @@ def main(epochs=3):
     model = Forecaster()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     criterion = nn.MSELoss()
-    for epoch in range(epochs):
+    for _ in range(epochs):
         perm = torch.randperm(len(windows))
         for i in range(0, len(windows) - 32, 32):
             batch = windows[perm[i:i + 32]]

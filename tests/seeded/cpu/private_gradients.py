@@ -30,7 +30,7 @@ def main(steps=16, batch=64):
     torch.manual_seed(0)
     model = make_model()
     data, target = torch.randn(4096, 30), torch.randint(0, 2, (4096,))
-    for step in range(steps):
+    for _ in range(steps):
         idx = torch.randint(0, len(data), (batch,))
         dp_step(model, data[idx], target[idx], lr=0.05)
 

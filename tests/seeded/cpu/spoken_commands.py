@@ -61,7 +61,7 @@ def train(epochs=1, max_batches=40):
     train_loader = DataLoader(SpeechCommands(), batch_size=32, shuffle=True)
     model = KWSNet()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for epoch in range(epochs):
+    for _ in range(epochs):
         for i, (x, y) in enumerate(train_loader):  # finds: data-loading
             if i == max_batches:
                 break

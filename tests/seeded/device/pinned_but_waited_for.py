@@ -15,7 +15,7 @@ def main(steps: int = 48) -> None:
     for step in range(steps):
         x = batches[step % 4].to(device)  # finds: blocking-copy
         # mend: x = batches[step % 4].to(device, non_blocking=True)
-        loss = net(x).square().mean()
+        loss = net(x).square().mean()  # may: launch-bound
         loss.backward()
         opt.step()
         opt.zero_grad()

@@ -13,7 +13,7 @@ def main(steps: int = 40) -> None:
     for _ in range(steps):
         opt.zero_grad(set_to_none=False)  # finds: zero-grad
         # mend: opt.zero_grad()
-        loss = model(x).float().square().mean()
+        loss = model(x).float().square().mean()  # may: launch-bound
         loss.backward()
         opt.step()
 

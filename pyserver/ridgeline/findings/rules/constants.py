@@ -133,8 +133,8 @@ def _always_the_same(facts: Facts, rows: list[int]) -> bool:
 def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
     mine = set(rows)
     work = [r for r in facts.recorded_work if facts.outermost(int(facts.work.op[r])) in mine]
-    claims = facts.op_spans(rows) if facts.on_cpu else facts.claims_of(work)
-    cost = spans.measure(claims) if facts.on_cpu else facts.time_of(work)
+    claims = facts.op_spans(rows) if facts.on_cpu else _on_device(facts, work)
+    cost = spans.measure(claims) if facts.on_cpu else facts.real(claims)
     return Candidate(
         code="constant-rebuilt",
         title="A constant is computed in every step",
@@ -142,10 +142,21 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         advice="Make it once, in __init__ with register_buffer or before the loop, on the device where it is used.",
         at=at,
         cost_us=cost,
-        saving_us=spans.measure(claims),
+        saving_us=cost,
         claims=claims,
         evidence={
             "operations_per_step": len(rows) / facts.n,
+            "device_us_per_step": facts.per_step(facts.time_of(work)),
             "threshold_per_step": PER_STEP,
         },
     )
+
+
+def _on_device(facts: Facts, work: list[int]) -> spans.Spans:
+    """Its kernels where the step waits for them, and where the host is what sets the pace the gaps in which it launches them."""
+    critical = facts.claims_of(work)
+    if not facts.judged:
+        return critical
+    mine = {int(facts.work.event[r]) for r in work}
+    gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in mine)
+    return spans.together(critical, spans.subtract(facts.clip(gaps), facts.queue.excused))

@@ -79,7 +79,7 @@ def _by_calls(facts: Facts) -> list[Candidate]:
             f"{facts.per}, the device's work {words.time(facts.per_step(busy))}: the host cannot keep up. Idle time itself is not "
             f"judged here: {facts.unjudged_because}, which slows the host.",
             advice=_advice(facts),
-            at=None,
+            at=_most_calls(facts),
             general=True,
             evidence=_evidence(facts, [])
             | {
@@ -89,6 +89,19 @@ def _by_calls(facts: Facts) -> list[Candidate]:
             },
         )
     ]
+
+
+def _most_calls(facts: Facts) -> SourceRef | None:
+    """The user statement whose launch calls take the most time."""
+    calls = facts.trace.calls
+    spent: dict[tuple[str, int], float] = defaultdict(float)
+    places: dict[tuple[str, int], SourceRef] = {}
+    for row in map(int, facts.launch_calls):
+        at = facts.line_of_call(row)
+        if at is not None:
+            spent[at.file, at.line] += float(calls.dur[row])
+            places[at.file, at.line] = at
+    return places[max(spent, key=lambda key: spent[key])] if spent else None
 
 
 def _lines(facts: Facts) -> list[tuple[SourceRef, float]]:

@@ -59,8 +59,8 @@ def rule(facts: Facts) -> list[Candidate]:
     found: list[_Loop] = []
     all_rows = sum(map(len, everything.values()))
     for key, kinds in groups.items():
-        if not facts.steps and len(everything[key]) > ALONE * all_rows:
-            continue  # what repeats is the program's own loop around its one statement
+        # What repeats is then the program's own loop around its one statement, unless it goes over rows.
+        alone = not facts.steps and len(everything[key]) > ALONE * all_rows
         repeated: list[int] = []
         stretches: list[Stretch] = []
         for rows in kinds.values():
@@ -70,9 +70,8 @@ def rule(facts: Facts) -> list[Candidate]:
                 or not (NOTHING_US if facts.on_cpu else 0.0) <= float(np.median(facts.work.time[rows])) < MEDIAN_US
             ):
                 continue
-            mine = loops.over_parts(
-                [int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0], run, varying=varying
-            )
+            ops = [int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0]
+            mine = loops.over_parts(ops, run, varying=varying, light=not alone)
             stretches += mine
             repeated += rows if mine else []
         if repeated:
