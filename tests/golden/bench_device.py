@@ -6,8 +6,8 @@
 found. Needs torch and Python alone (no installed Ridgeline, none of its dependencies). One line a kernel goes to
 ``OUT/bench.jsonl`` as soon as it is measured; a second call measures what is missing. Where the process dies on a kernel, that
 kernel's line says so and the rest goes on. On a machine that starts bare, put the earlier ``bench.jsonl`` into OUT first.
-``OUT/summary.txt`` compares. ``--no-verify`` leaves the search out, and begins with the longest kernels. Freeze ``bench.jsonl`` as
-``tests/golden/data/bench_h200/bench.jsonl`` for ``test_bench_device.py``.
+``OUT/summary.txt`` compares. ``--no-verify`` leaves the search out, and begins with the longest kernels. Freeze ``bench.jsonl``,
+packed with gzip, as ``search.jsonl.gz`` or ``times.jsonl.gz`` in ``tests/golden/data/bench_h200`` for ``test_bench_device.py``.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from ridgeline.inductor.module import is_wrapper  # noqa: E402
 WORKLOADS = ("mlp_train", "encoder_train")
 KERNEL_S, MODULE_S = 90.0, 120.0
 """Seconds that one file may take before it is given up."""
+STEP_US = 0.032
+"""Of the device's events: times of short kernels differ by a step of it."""
 CLOSE, LONG_US = 0.02, 10.0
 """Ours and Inductor's own time differ by at most so much (a part) for kernels of at least so many microseconds."""
 
