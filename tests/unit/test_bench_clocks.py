@@ -164,3 +164,12 @@ def test_a_slow_kernel_does_not_take_all_the_time(monkeypatch: pytest.MonkeyPatc
     assert 3 <= len(taken["seconds"]) <= 4
     assert 3 <= len(one.cold(device.kernel(1.5))["seconds"]) <= 4
     assert 10 <= len(one.cold(device.kernel(0.01))["seconds"]) <= 30
+
+
+def test_the_wait_for_a_core_is_read_from_the_scheduler() -> None:
+    load_inside()
+    clocks = importlib.import_module("_ridgeline_bench.clocks")
+    assert clocks.waited_part((100, 50), (400, 150)) == pytest.approx(0.25)
+    assert clocks.waited_part(None, (1, 1)) is clocks.waited_part((1, 1), (1, 1)) is None
+    found = clocks.CpuClock(torch).warm(lambda: sum(range(100)))
+    assert found["waited"] is None or 0 <= found["waited"] <= 1

@@ -31,6 +31,19 @@ def test_a_time_of_a_few_ticks_says_how_right_it_can_be() -> None:
     assert measured.note == "near the timer's resolution: right within 25 % at best".replace(" %", "%")
 
 
+def test_a_time_without_a_core_is_said_to_be_too_long() -> None:
+    """Two threads and one free core: a kernel of 2 us waits for the other thread's turn, 8 ms, again and again."""
+    seconds = [8e-3] * 20
+    crowded = timing(seconds, cache="warm", clock="perf_counter", waited=0.42)
+    assert crowded.spread == 0.0
+    assert (
+        crowded.note
+        == "its threads were without a core 42% of the time: too long, measure again when the machine is idle"
+    )
+    assert timing(seconds, cache="warm", clock="perf_counter", waited=0.02).note is None
+    assert timing(seconds, cache="warm", clock="perf_counter").note is None
+
+
 def test_a_short_kernel_keeps_its_digits() -> None:
     """UP-74: 1.42 us +- 3 %, not 0.001 ms."""
     calls = 2000

@@ -181,6 +181,7 @@ def _kernel(
                 calls=taken["calls"],
                 tick_s=taken["tick_s"],
                 overhead_s=taken.get("overhead_s") or 0.0,
+                waited=taken.get("waited"),
                 moved_bytes=moved,
             )
         )

@@ -15,6 +15,8 @@ SAME = 0.03
 """Medians closer than this are a tie even where the samples scatter less: clocks and temperature drift by as much."""
 UNSTEADY = 0.2
 """Interquartile range, as a part of the median, from which a time is called unsteady."""
+CROWDED = 0.1
+"""Part of the time without a core from which a time on the CPU is not the kernel's own."""
 LAUNCH_US = 200.0
 """An ordinary launch from Python takes tens of microseconds; from here on the host's part is worth a line."""
 MUCH = 0.1
@@ -52,9 +54,11 @@ def timing(
     tick_s: float = 0.0,
     overhead_s: float = 0.0,
     moved_bytes: float | None = None,
+    waited: float | None = None,
 ) -> Timing:
     """``seconds`` are per sample of ``calls`` calls; ``tick_s`` is the resolution of the clock for one sample, and
-    ``overhead_s`` what the clock measures of nothing: it is part of a sample, and said where it is much of it.
+    ``overhead_s`` what the clock measures of nothing: it is part of a sample, and said where it is much of it. ``waited`` is
+    the part of the time that the threads were ready and without a core.
 
     A median of zero, or below one tick, is no measurement: no time, no rate.
     """
@@ -74,6 +78,8 @@ def timing(
     note = None
     if median < TRUSTED_TICKS * tick_s:
         note = f"near the timer's resolution: right within {tick_s / median:.0%} at best"
+    elif waited is not None and waited > CROWDED:
+        note = f"its threads were without a core {waited:.0%} of the time: too long, measure again when the machine is idle"
     elif q1 is not None and q3 is not None and (q3 - q1) > UNSTEADY * median:
         note = "unsteady: the machine is busy, or clocks change"
     elif overhead_s > MUCH * median:

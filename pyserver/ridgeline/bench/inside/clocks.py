@@ -77,12 +77,18 @@ class CpuClock:
 
     def _samples(self, sample: Callable[[], float], calls: int) -> dict[str, Any]:
         seconds: list[float] = []
-        since = time.perf_counter()
+        since, ran = time.perf_counter(), scheduled()
         while len(seconds) < FEWEST or (len(seconds) < MOST and time.perf_counter() - since < BUDGET_S):
             seconds.append(sample())
             if time.perf_counter() - since > 8 * BUDGET_S and len(seconds) >= 3:
                 break
-        return {"seconds": seconds, "calls": calls, "tick_s": self.tick_s, "clock": self.name}
+        return {
+            "seconds": seconds,
+            "calls": calls,
+            "tick_s": self.tick_s,
+            "clock": self.name,
+            "waited": waited_part(ran, scheduled()),
+        }
 
     @staticmethod
     def _block(call: Callable[[], Any], calls: int) -> float:
@@ -226,6 +232,27 @@ class CudaClock:
             "overhead_s": self.overhead_s,
             "host_s": statistics.median(self.host_s),
         }
+
+
+def scheduled() -> tuple[int, int] | None:
+    """Nanoseconds that this process's threads ran, and that they were ready and without a core; None where nobody tells."""
+    ran = waited = 0
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
+                numbers = file.read().split()
+            ran, waited = ran + int(numbers[0]), waited + int(numbers[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return ran, waited
+
+
+def waited_part(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
+    """Which part of the time that they wanted to run the threads had no core."""
+    if before is None or after is None:
+        return None
+    ran, waited = after[0] - before[0], after[1] - before[1]
+    return waited / (ran + waited) if ran + waited > 0 and waited >= 0 else None
 
 
 def _step(samples: list[float], at_most: float) -> float:
