@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ridgeline.roofline import blocks, products
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.expressions import held, opaque
-from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value
+from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value, count_of
 from ridgeline.roofline.walk import BLOCK_AXIS
 
 if TYPE_CHECKING:
@@ -240,7 +240,8 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
         place.offset,
         mask.key,
     )
-    access = note_access(walker, place, mask, name, None if name != "load" or place.terms is None else key)
+    predicated = mask_node is not None and ast.unparse(mask_node) != "None" and mask.const is not True
+    access = note_access(walker, place, mask, name, None if name != "load" or place.terms is None else key, predicated)
     if stored is not None and not (stored.raw is not None and kind == stored.raw.kind):
         if kind == "half" and stored.kind == "float" and stored.const is None:
             walker.apply("narrow", [stored], tag="store")
@@ -260,7 +261,7 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     return result
 
 
-def note_access(walker: Walker, place: Value, mask: Value, name: str, key: object) -> Access:
+def note_access(walker: Walker, place: Value, mask: Value, name: str, key: object, predicated: bool) -> Access:
     extents = [walker.tally.extent.get(a) for a in place.axes]
     access = Access(
         pointer=place.pointer or "",
@@ -274,7 +275,8 @@ def note_access(walker: Walker, place: Value, mask: Value, name: str, key: objec
         bounds=mask.bounds + place.bounds,
         known=place.terms is not None,
         iterations=math.prod(e for e in extents if e) if all(extents) else None,
-        merged=held(place.terms or {}, place.axes),
+        # what is loaded under a mask is loaded again for each neighbour: a predicated load is not known to be the same
+        merged={} if predicated else held(place.terms or {}, place.axes),
     )
     if key is None or (key, walker.level) not in walker.seen:
         walker.tally.accesses.append(access)
@@ -302,7 +304,7 @@ def reduction(walker: Walker, node: ast.Call, name: str, arguments: list[Value])
     result = walker.apply(what + ("64" if kind == "double" else ""), values, tag=ast.unparse(node))
     for operation in walker.tally.operations[mark:]:
         operation.along = reduced if operation.name.startswith("reduce") else frozenset()
-    result.kind, result.axes = kind, axes - reduced
+    result.kind, result.axes, result.sliced = kind, axes - reduced, True
     result.hold = {a: n for a, n in result.hold.items() if a in result.axes}
     wide = 3 if name == "welford" else 2 if name in (*WITH_INDEX, "online_softmax_reduce") else 0
     if wide:
@@ -343,7 +345,9 @@ def where(walker: Walker, arguments: list[Value]) -> Value:
         )
         wide.raw = chosen
         return wide
-    result = walker.apply("where", arguments)
+    # a choice by a mask that only cuts what overhangs is a predicate of the instruction whose result is chosen
+    overhang = bool(test.bounds) and all(b.low <= 0 and b.high >= count_of(dict(b.terms)) for b in test.bounds)
+    result = walker.apply("where", arguments, 0.0 if overhang else 1.0)
     if picked.kind in INTEGER:
         if not result.axes and first.affine:
             return first

@@ -172,6 +172,8 @@ def masks(value: Value) -> bool:
 
 def exact(walker: Walker, value: Value) -> bool:
     """Whether the tiles along the value's axes end exactly where the problem does."""
+    if walker.source.by_inductor and not all(axis.startswith("r") for axis in value.axes):
+        return False  # the compiler does not know how many programs there are
     for axis in value.axes:
         tile, extent = walker.tally.tile.get(axis), walker.tally.extent.get(axis)
         if tile is None or extent is None or extent % tile:
@@ -208,7 +210,13 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
     if kind is ast.BitAnd and left.kind == "bool" and right.kind == "bool":
         if left.const is True or right.const is True:
             return right if left.const is True else left
-        both = walker.apply("logic", [left, right], 1.0 if left.axes | right.axes else 0.0, tag="&")
+        # masks of places hold for a whole vector
+        both = walker.apply(
+            "index_and" if left.bounds or right.bounds else "logic",
+            [left, right],
+            1.0 if left.axes | right.axes else 0.0,
+            tag="&",
+        )
         both.kind, both.bounds = "bool", left.bounds + right.bounds
         return both
     if left.kind in INTEGER and right.kind in INTEGER and (left.affine or right.affine):

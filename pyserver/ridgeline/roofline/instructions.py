@@ -65,6 +65,7 @@ COST: dict[str, float] = {
     "double_function": 75.0,  # exp 40, log 84, sin 67, erf 80, tanh 100
     "philox": 51.0,  # ten rounds of two wide products
     "index_add": 1.0,
+    "index_and": 1.0,
     "index_multiply": 1.0,
     "index_shift": 1.5,  # a signed shift
     "index_mask": 3.4,  # the remainder of a power of two, with its sign
@@ -99,12 +100,15 @@ COST: dict[str, float] = {
 OVERHEAD = 1.04
 """Moves, predicates and jumps beside what the source asks for: the median over some 500 kernels, about 200 of them of
 programs that are not kept in the repository (``tests/golden/roofline_costs.py`` compares those of any capture)."""
+DEAR = 8.0
+"""Instructions from which the compiler would rather convert a function's result between layouts than compute it again in
+another (RemoveLayoutConversions.cpp weighs the two)."""
 MATRIX_ROW = 8
 """Elements of 16 bits that Hopper's matrix stores turn at once."""
 UNROLLED = 8
 """Trips of a loop that the compiler unrolls whole."""
 ALU: dict[str, float] = {
-    "compare": 1, "index_compare": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
+    "compare": 1, "index_compare": 1, "index_and": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
     "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0, "reduce_max_fast": 0.7,
     "reduce_index": 1.0, "reduce_welford": 0.38, "reduce_counted": 0.1, "reduce_softmax": 0.4, "index_step": 1.0, "online_softmax_step": 0.45, "online_softmax_first": 0.5, "philox": 0.39,
     "sort_step": 0.8, "welford_step": 0.2, "welford_combine": 0.38, "program": 0.4, "erf": 0.13, "exp": 0.11, "exp_fast": 0.2, "sigmoid": 0.25,
@@ -222,7 +226,8 @@ def evaluations(operation: Operation, layout: Layout, tally: Tally) -> float:
     at constant distances from it."""
     count = layout.elements(operation.axes) / layout.repeats(operation)
     if not operation.name.startswith("index_") or operation.name == "index_step":
-        return count
+        dear = not operation.sliced and COST.get(operation.name, 0.0) >= DEAR
+        return min(count, layout.own(operation.axes)) if dear else count
     if operation.linear:
         return 1.0
     users = [

@@ -161,6 +161,12 @@ class Layout:
         """Elements a thread holds of a value over ``axes``; values of lower rank are repeated in several threads."""
         return float(self.block_of(axes).elements(self.shape_of(axes)))
 
+    def own(self, axes: frozenset[str]) -> float:
+        """Elements a thread holds of a value of lower rank than the tile that was not made from it: it is computed in a
+        layout of its own, spread over all threads, and only then repeated."""
+        shape = self.shape_of(axes)
+        return max(1.0, self.size(shape) / self.threads) if shape and shape < self.axes else self.elements(axes)
+
     def block_of(self, axes: frozenset[str]) -> Blocked:
         """The layout of a value over ``axes``: that of a product whose sums lie there, else of the whole tile."""
         shape = self.shape_of(axes)

@@ -99,6 +99,8 @@ class Value:
     """A sign that a sum or product absorbs, but no function."""
     product: bool = False
     """The result of a multiplication, which a sum that uses it absorbs."""
+    sliced: bool = False
+    """Whether it comes out of a reduction, so that it lies as a slice of the whole tile does."""
     block: Any = None
     """Of a block pointer or descriptor: its :class:`~ridgeline.roofline.blocks.Block`."""
     run_time: bool = False

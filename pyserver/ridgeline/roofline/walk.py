@@ -36,6 +36,8 @@ class Operation:
     """The atom that an operation on indices makes: it is needed once for each access that uses it."""
     linear: bool = False
     """Whether the result is a sum of plain indices."""
+    sliced: bool = False
+    """Whether an operand comes out of a reduction."""
     along: frozenset[str] = frozenset()
     """Of a reduction, the axes that it removes."""
 
@@ -163,11 +165,13 @@ class Walker:
             if length > 1:
                 hold[axis] = length
         level = min(max((v.level for v in operands), default=0), self.level)
+        sliced = any(v.sliced and v.axes for v in operands)
         key = self.number((name, tag, *((v.kind, v.const) if v.const is not None else v.key for v in operands)))
         if key not in self.seen and count > 0:
             self.seen.add(key)
-            self.tally.operations.append(Operation(name, axes, math.prod(self.trips[: level + 1]), count, hold, atom))
-        return Value(axes, hold=hold, level=level, key=key)
+            trips = math.prod(self.trips[: level + 1])
+            self.tally.operations.append(Operation(name, axes, trips, count, hold, atom, sliced=sliced))
+        return Value(axes, hold=hold, level=level, key=key, sliced=sliced)
 
     # statements
 
