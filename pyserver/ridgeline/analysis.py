@@ -222,7 +222,8 @@ def analyze(recording: Recording) -> ProfileDocument:
         work_kernel=dict(enumerate(rows.of_work.tolist())),
         steps_per_day=recording.steps_per_day,
         timed=_timed(recording.run_dir),
-        sources=_user_sources(recording),
+        sources=_snapshots(recording, "user"),
+        generated=_snapshots(recording, "generated"),
     )
     document.padding = measure_padding(context)
     document.findings = find(context)
@@ -340,15 +341,15 @@ def _useful_rows_pct(sidecar: Sidecar | None) -> float | None:
     return 100 * useful(batches).linear if batches else None
 
 
-def _user_sources(recording: Recording) -> dict[str, str]:
-    """The user's files as they ran, from the run folder's snapshots."""
+def _snapshots(recording: Recording, kind: str) -> dict[str, str]:
+    """Files of a kind (the user's, generated ones) as they ran, from the run folder's snapshots."""
     if recording.sidecar is None or recording.run_dir is None:
         return {}
     root = recording.run_dir.resolve()
     texts = {}
     for file in recording.sidecar.files:
         snapshot = (root / file.snapshot).resolve()
-        if file.kind == "user" and file.snapshot and snapshot.is_relative_to(root) and snapshot.is_file():
+        if file.kind == kind and file.snapshot and snapshot.is_relative_to(root) and snapshot.is_file():
             texts[file.path] = snapshot.read_text(encoding="utf-8", errors="replace")
     return texts
 

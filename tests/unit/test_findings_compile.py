@@ -175,3 +175,22 @@ def test_a_break_whose_parts_are_compiled_leaves_nothing() -> None:
     (finding,) = _by_code(_find(events, _generated("aten::sort", "float")), "graph-break")
     assert finding.evidence["uncompiled_us_per_step"] == 0.0
     assert "not compiled" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "expected"),
+    [
+        ("aten::sum", "buf3 = workspace_0.sum(dim=0)", 0),
+        ("aten::sum", "buf3 = torch.ops.aten.sum.dim_IntList(arg0_1, [0])", 1),
+        ("aten::sum", "# aten.sum.dim_IntList([0])", 0),
+        ("aten::sort", "buf3 = torch.ops.aten.sort.stable(arg0_1, stable=True)", 1),
+        ("aten::sort", None, 1),
+        ("aten::sum", None, 0),
+    ],
+)
+def test_what_a_module_does_to_its_own_buffers_is_no_fallback(name: str, line: str | None, expected: int) -> None:
+    """Inductor adds up the parts of a split reduction by a method of its workspace; a fallback goes through ``torch.ops``."""
+    text = f"def call(args):\n    arg0_1, = args\n    {line}\n    return (buf3, )\n"
+    context = _generated(name, "float").context()
+    context.generated = {} if line is None else {"cabc.py": text, "kernel.py": "def triton_(in_ptr0): pass"}
+    assert len(_by_code(find(context), "fallback-kernel")) == expected

@@ -9,6 +9,7 @@ from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.rules import bias_copy, exposed_communication, host_round_trip, pinned_copy
 from ridgeline.profile import Finding
+from ridgeline.sidecar import Sidecar, Window
 from ridgeline.trace.tables import Call, Work
 
 
@@ -324,3 +325,52 @@ def test_an_unasked_copy_is_loud_only_where_it_costs_much(share: float, severity
         b.kernel("gemm", t + 40 + 10 * share, 960 - 10 * share, launched=t + 60)
     (finding,) = _by_code(find(b.context()), "unasked-copy")
     assert finding.severity == severity
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(False, 0), (True, 1)])
+def test_taking_a_model_to_the_device_is_no_cost_of_its_steps(steps: bool, expected: int) -> None:
+    """A recording of the whole program begins with it; batches of steps come again."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = 10_000.0 * k
+        if steps:
+            b.step(t, 10_000.0)
+        if steps or k == 0:
+            b.line(t, t + 3_000, "train.py", 85, "model = GPT().to(device)")
+            for i in range(4):
+                u = t + 500.0 * i
+                b.copy("Memcpy HtoD (Pageable -> Device)", u, 400.0, launched=u - 5, blocks_until=u + 401.0, nbytes=1e6)
+        b.kernel("gemm", t + 4_000, 5_000.0)
+    sidecar = Sidecar(windows=[Window(trace="trace.json.gz", reason="whole")])
+    found = [f for f in _by_code(find(b.context(sidecar=sidecar)), "pageable-copy") if f.line == 85]
+    assert len(found) == expected
+
+
+@pytest.mark.parametrize(("first", "left_out"), [(900.0, False), (346_000.0, True)])
+def test_the_first_collective_waits_until_all_ranks_record(first: float, left_out: bool) -> None:
+    """Two ranks: their recordings do not begin at one moment."""
+    b = TraceBuilder()
+    t = 0.0
+    for k in range(8):
+        dur = first if k == 0 else 400.0
+        b.kernel("gemm", t, 1_000.0, launched=t - 10)
+        b.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", t + 1_000.0, dur, launched=t - 5, stream=20)
+        b.kernel("gemm", t + 1_000.0 + dur, 1_500.0, launched=t - 2)
+        t += 2_500.0 + dur
+    found = find(b.context())
+    assert bool(_by_code(found, "exposed-communication")) is not left_out, "what is left is 0.8 % of the recording"
+    assert not _by_code(found, "communication-skew")
+
+
+def test_what_is_left_out_of_communication_is_said() -> None:
+    b = TraceBuilder()
+    t = 0.0
+    for k in range(8):
+        dur = 9_000.0 if k == 0 else 2_000.0
+        b.kernel("gemm", t, 1_000.0, launched=t - 10)
+        b.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", t + 1_000.0, dur, launched=t - 5, stream=20)
+        t += 1_000.0 + dur
+    (finding,) = _by_code(find(b.context()), "exposed-communication")
+    assert "The first collective of the recording (9 ms) is left out" in finding.message
+    assert finding.time_us == pytest.approx(7 * 2_000.0)
+    assert finding.evidence["left_out_first_us"] == 9_000.0

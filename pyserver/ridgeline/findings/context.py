@@ -22,6 +22,8 @@ class Context:
     sidecar: Sidecar | None = None
     work_kernel: dict[int, int] = field(default_factory=dict)
     """Work row -> index in ``document.kernels``."""
+    generated: dict[str, str] = field(default_factory=dict)
+    """The same of Inductor's modules and kernels. May be empty where modules ran: then the recording alone counts."""
     timed: dict[str, float] = field(default_factory=dict)
     """Statement -> microseconds, of what ``ridgeline time --of RUN`` timed on the machine of the run."""
     steps_per_day: float | None = None

@@ -26,6 +26,8 @@ SKEW_LAUNCHES = 4
 SAVING_SHARE = 0.5
 """Of the exposed time, and never more than the computation that runs alone. How much of that is independent of it a trace does
 not say: half, with all of the exposed time as the bound."""
+FIRST_RATIO = 3.0
+"""First over the longest other launch of the same collective: as ``SKEW``, which the ranks of one program rarely reach."""
 RELATED = 3
 GLOO = "gloo:"
 PEER_WORDS = ("ptop", "peer")
@@ -60,7 +62,9 @@ def _rows(facts: Facts) -> I32:
 
 
 def _exposed(facts: Facts, rows: I32) -> list[Candidate]:
-    total, alone = spans.measure(facts.event_spans(rows)), facts.exposed(rows)
+    first = _late_ranks(facts, rows)
+    kept = rows if first is None else rows[rows != first]
+    total, alone = spans.measure(facts.event_spans(kept)), facts.exposed(kept)
     exposed = spans.measure(alone)
     overlapped = 100.0 * (1.0 - exposed / total) if total > 0 else 100.0
     share = 100.0 * exposed / facts.recorded_us
@@ -68,8 +72,8 @@ def _exposed(facts: Facts, rows: I32) -> list[Candidate]:
         return []
     others = facts.device_rows[~np.isin(facts.device_rows, rows)]
     computing = spans.measure(spans.subtract(facts.event_spans(others), facts.event_spans(rows)))
-    kinds = _kinds(facts, rows)
-    lines = _lines(facts, rows)
+    kinds = _kinds(facts, kept)
+    lines = _lines(facts, kept)
     saving = min(SAVING_SHARE * exposed, computing)
     return [
         Candidate(
@@ -77,7 +81,7 @@ def _exposed(facts: Facts, rows: I32) -> list[Candidate]:
             title="Communication that nothing hides",
             fact=f"{words.time(facts.per_step(exposed))} {facts.per} ({words.percent(share)}) the device only communicates; "
             f"{words.percent(overlapped)} of communication runs beside computation. Most of it is {_named(facts, kinds[0])}; "
-            f"{words.time(facts.per_step(computing))} of computation run without any beside them.",
+            f"{words.time(facts.per_step(computing))} of computation run without any beside them.{_left_out(facts, first)}",
             advice=_advice(facts, kinds[0].name),
             at=lines[0][0] if lines else None,
             cost_us=exposed,
@@ -91,6 +95,7 @@ def _exposed(facts: Facts, rows: I32) -> list[Candidate]:
                 "computation_alone_us_per_step": facts.per_step(computing),
                 "collectives_per_step": len(rows) / facts.n,
                 "collectives": [_evidence(facts, kind) for kind in kinds],
+                "left_out_first_us": float(facts.trace.device_events.dur[first]) if first is not None else None,
                 "data_parallel": _is_data_parallel(facts),
                 "threshold_pct": SHARE_PCT,
                 "related": [
@@ -100,6 +105,27 @@ def _exposed(facts: Facts, rows: I32) -> list[Candidate]:
             },
         )
     ]
+
+
+def _late_ranks(facts: Facts, rows: I32) -> int | None:
+    """The first collective of the recording, if it is far longer than the others of its name: recordings of the ranks do not
+    begin at one moment, and it waits for the last of them. That is the measurement's, not the program's."""
+    events = facts.trace.device_events
+    rows = rows[events.work[rows] != Work.MEMCPY]
+    if len(rows) < 2:
+        return None
+    first = int(rows[int(np.argmin(events.start[rows]))])
+    others = rows[(events.name[rows] == events.name[first]) & (rows != first)]
+    if not len(others):
+        others = rows[rows != first]
+    return first if float(events.dur[first]) >= FIRST_RATIO * float(events.dur[others].max()) else None
+
+
+def _left_out(facts: Facts, first: int | None) -> str:
+    if first is None:
+        return ""
+    took = words.time(float(facts.trace.device_events.dur[first]))
+    return f" The first collective of the recording ({took}) is left out: it waits until all ranks record."
 
 
 def _kinds(facts: Facts, rows: I32) -> list[_Kind]:
@@ -209,7 +235,8 @@ def _through_the_host(facts: Facts) -> list[Candidate]:
 
 def _skew(facts: Facts, rows: I32) -> list[Candidate]:
     events = facts.trace.device_events
-    rows = rows[events.work[rows] != Work.MEMCPY]
+    first = _late_ranks(facts, rows)
+    rows = rows[(events.work[rows] != Work.MEMCPY) & (rows != (-1 if first is None else first))]
     for name in np.unique(events.name[rows]):
         mine = rows[events.name[rows] == name]
         low, high = float(events.dur[mine].min()), float(events.dur[mine].max())

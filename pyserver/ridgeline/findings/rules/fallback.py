@@ -3,6 +3,7 @@ calls which Inductor chooses on purpose. (What torch reports by itself: ``compil
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 from ridgeline.findings import words
@@ -26,17 +27,21 @@ CHOSEN_PREFIXES = (
     "_flash_attention",
     "linear_",
 )
+METHODS = ("sum", "zero_", "fill_", "zeros", "ones")
+"""What generated modules do to their own workspaces."""
+WRAPPER = "def call("
+CALL = re.compile(r"\b(?:ops\.aten|aten|extern_kernels)\.(\w+)(?:\.\w+)?\(")
 COMPLEX = "c10::complex"
 
 
 def rule(facts: Facts) -> list[Candidate]:
     groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     places: dict[tuple[str, str, int], SourceRef] = {}
-    regions = Regions(facts)
+    regions, called = Regions(facts), _called(facts)
     for row in facts.recorded_work:
         op = regions.called_from_graph(int(facts.work.op[row]))
         name = facts.op_name(op) if op >= 0 else ""
-        at = facts.line_of_work(row) if name.startswith("aten::") and not _chosen(name) else None
+        at = facts.line_of_work(row) if name.startswith("aten::") and _is_fallback(name, called) else None
         if at is not None:
             key = (facts.op_name(op), at.file, at.line)
             groups[key].append(row)
@@ -47,6 +52,23 @@ def rule(facts: Facts) -> list[Candidate]:
         for (name, file, line), rows in groups.items()
         if (file, line) not in reported
     ]
+
+
+def _called(facts: Facts) -> set[str] | None:
+    """Names of ATen operators that the generated modules call; None where no module's text is at hand."""
+    texts = [text for text in facts.context.generated.values() if WRAPPER in text]
+    return {name for text in texts for line in text.splitlines() for name in _calls_in(line)} if texts else None
+
+
+def _calls_in(line: str) -> list[str]:
+    return [] if line.lstrip().startswith("#") else CALL.findall(line)
+
+
+def _is_fallback(name: str, called: set[str] | None) -> bool:
+    """By the module's text: what it does not call through ``torch.ops`` it does by a method of its own buffers (the second
+    half of a split reduction, ``workspace.sum(dim=0)``). Without the text reductions of Inductor's own cannot be told apart."""
+    bare = name.removeprefix("aten::")
+    return not _chosen(name) and (bare in called if called is not None else bare not in METHODS)
 
 
 def _chosen(name: str) -> bool:

@@ -9,6 +9,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.copies import to_device
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import SourceRef
+from ridgeline.trace.tables import Work
 
 PINNED_SPEEDUP = 2.5
 """Of the copy alone, pinned against pageable: a pageable copy goes through a staging buffer (4.4 against 12 GB/s over
@@ -18,7 +19,18 @@ PCIe 3 in the traces this was set by). With non_blocking=True it also leaves the
 def rule(facts: Facts) -> list[Candidate]:
     if facts.on_cpu:
         return []
-    return [_candidate(facts, at, rows) for at, rows in to_device(facts, "pageable")]
+    return [_candidate(facts, at, rows) for at, rows in to_device(facts, "pageable") if not _happens_once(facts, rows)]
+
+
+def _happens_once(facts: Facts, rows: list[int]) -> bool:
+    """In a recording of the whole program, without steps, what is copied before the device's first kernel: a model or a data set
+    that is taken to the device, however many tensors it has. It is no cost of what the program does again and again."""
+    whole = facts.sidecar is not None and any(window.reason == "whole" for window in facts.sidecar.windows)
+    if facts.steps or not whole:
+        return False
+    order = facts.device_rows
+    before = order[: int(np.searchsorted(order, max(rows))) + 1]
+    return not (facts.trace.device_events.work[before] == Work.KERNEL).any()
 
 
 def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate:
