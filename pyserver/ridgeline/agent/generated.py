@@ -161,11 +161,19 @@ def _made(torch: Any, described: dict[str, Any], path: str, notes: list[str]) ->
     if stated:
         low, high = min(stated), max(stated)
         below = f"{low}, the bound that" if low == high else f"{low} to {high}, the bounds that"
-        notes.append(f"{len(stated)} integer inputs have random values below {below} the module states")
+        notes.append(f"{_integers(len(stated), 'has', 'have')} random values below {below} the module states")
     if len(stated) < len(bounds):
-        rest = len(bounds) - len(stated)
-        notes.append(f"{rest} integer inputs are all zeros and the module states no bounds for them")
+        notes.append(_zeros(len(bounds) - len(stated)))
     return inputs
+
+
+def _integers(count: int, one: str, several: str) -> str:
+    return f"1 integer input {one}" if count == 1 else f"{count} integer inputs {several}"
+
+
+def _zeros(count: int) -> str:
+    what, them = ("zeros", "it") if count == 1 else ("all zeros", "them")
+    return f"{_integers(count, 'is', 'are')} {what}: the module states no bounds for {them}"
 
 
 def _captured(torch: Any, module: Any, path: str) -> Callable[[], Any]:
@@ -209,8 +217,9 @@ def _checked(
     names = [] if known else sorted(set(_UNBACKED.findall(source)))
     if names:
         notes.append(
-            f"the sizes {', '.join(names)} depend on data that the harness invents: times of what follows may be of empty work; "
-            "profile the program itself"
+            f"{'the size' if len(names) == 1 else 'the sizes'} {', '.join(names)} {'depends' if len(names) == 1 else 'depend'} on "
+            "data that the harness invents: times of what follows may be of empty work; "
+            f"give the real one (--size {names[0]}=VALUE), or profile the program itself"
         )
     return function
 
@@ -226,7 +235,7 @@ def _fill(torch: Any, inputs: list[Any], source: str, notes: list[str]) -> None:
     if not integral:
         return
     if not bounds:
-        notes.append(f"{len(integral)} integer inputs are all zeros and the module states no bounds for them")
+        notes.append(_zeros(len(integral)))
         return
     generator = torch.Generator(device="cpu").manual_seed(0)
     for tensor in integral:
@@ -235,5 +244,5 @@ def _fill(torch: Any, inputs: list[Any], source: str, notes: list[str]) -> None:
         values = torch.randint(0, min(bounds), tuple(tensor.shape), generator=generator, dtype=tensor.dtype)
         tensor.copy_(values)
     notes.append(
-        f"{len(integral)} integer inputs were given random values below {min(bounds)}, the bound that the module asserts"
+        f"{_integers(len(integral), 'was', 'were')} given random values below {min(bounds)}, the bound that the module asserts"
     )
