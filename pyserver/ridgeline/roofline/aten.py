@@ -4,6 +4,7 @@ op's recorded tensors; instructions from the kernel's kind and the function it c
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ridgeline.roofline import pointwise
 from ridgeline.roofline.demand import Demand
@@ -21,12 +22,15 @@ REDUCE_THREAD, REDUCE_ELEMENT = 175.0, 4.0
 KINDS: dict[str, tuple[float, float]] = {
     "vectorized_layer_norm_kernel": (288.0, 29.0),
     "softmax_warp_backward": (10.0, 30.0),
-    "max_pool_forward_nchw": (40.0, 70.0),
+    "max_pool_backward_nchw": (292.0, 0.0),
+    "roll_cuda_kernel": (97.0, 0.0),
     "tensor_kernel_scan_innermost_dim": (20.0, 85.0),
     "vectorized_gather_kernel": (59.0, 0.0),
     "indexFunc": (20.0, 100.0),
 }
 """Instructions a thread and an element of other kernels of PyTorch (same source)."""
+POOL_RESULT, POOL_TAP = 229.0, 22.8
+"""Instructions a result, and each element of its window, of ``max_pool_forward_nchw``: two windows, same source."""
 SCAN_SHARED = 27.0
 """Clocks of shared memory for 32 elements of such a scan: a step a power of two (same source)."""
 REQUEST_BYTES = 128
@@ -152,10 +156,20 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
         return walked
     if "reduce_kernel" in kernel.symbol:
         return threads / 32 * REDUCE_THREAD + elements / 32 * REDUCE_ELEMENT
+    if "max_pool_forward_nchw" in kernel.symbol:
+        window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [2, 2])
+        return threads / 32 * (POOL_RESULT + POOL_TAP * math.prod((window * 2)[: max(2, len(window))]))
     if "softmax_warp_forward" in kernel.symbol and found[0].shape:
         narrow = SOFTMAX_NARROW if found[0].itemsize < 4 else 0.0
         return elements / found[0].shape[-1] * SOFTMAX_ROW + elements / 32 * (SOFTMAX_ELEMENT + narrow)
     return max(threads / 32 * OTHER, elements / 32 * 10.0)
+
+
+def sizes_of(value: Any) -> list[int]:
+    """The numbers of a list as the profiler writes it; empty for anything else."""
+    text = value.strip("[] ") if isinstance(value, str) and value.startswith("[") else ""
+    parts = [p.strip() for p in text.split(",")] if text else []
+    return [int(p) for p in parts] if all(p.isdigit() for p in parts) else []
 
 
 def extra(result: Demand, name: str, symbol: str, elements: float, found: list[Tensor]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,8 @@ PREPARATION = ("init_device_workspace",)
 SPLIT_REDUCTION = ("reducesplitk", "splitkreduce", "execute_split_k_kernel")
 LAYOUT_TILE, LAYOUT_ISSUE = 1024, 28.0
 """Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
+GROUPED = re.compile(r"_g(\d+)(?:_|$)")
+"""Channels of the groups that a block of cuDNN's grouped kernels multiplies at once."""
 CACHE_LINE = 128
 DEPTHWISE_ISSUE = 4.0
 """Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
@@ -85,6 +88,18 @@ class Convolution:
     @property
     def output_bytes(self) -> int:
         return math.prod(self.output_shape) * self.input.itemsize
+
+    @property
+    def used_bytes(self) -> float:
+        """Of the input what any filter reaches: with a stride beyond the filter's size it skips pixels, which lie apart where the
+        channels run fastest."""
+        source = self.input
+        if self.transposed or not source.strides or source.strides[1] != 1:
+            return float(source.bytes)
+        reached = 1.0
+        for size, taps, out in zip(source.shape[2:], self.weight.shape[2:], self.output_shape[2:]):
+            reached *= min(1.0, taps * out / size)
+        return source.bytes * reached
 
     @property
     def depthwise(self) -> bool:
@@ -171,10 +186,10 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
         return Demand(read=8.0 * elements, write=made, flops=elements, issued=issued, guessed=True)
     if base_name(kernel) in BACKWARD:
         weight_gradient = "wgrad" in symbol or "weight" in symbol
-        read = float(sizes[2] + (sizes[0] if weight_gradient else sizes[1]))
+        read = float(sizes[2] + (work.used_bytes if weight_gradient else sizes[1]))
         write = float(sizes[1] if weight_gradient else sizes[0])
     else:
-        read, write = float(sizes[0] + sizes[1]), float(sizes[2])
+        read, write = work.used_bytes + sizes[1], float(sizes[2])
     kind = rate_key(work.input.type)
     result = Demand(read=read, write=write, flops=work.flops, flop_type=kind)
     if work.depthwise or "depthwise" in symbol:
@@ -220,6 +235,9 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
     costs a line, unless it is all the channels, so that the next position's lies beside it.
     """
     positions, filters, depth = tile
+    grouped = GROUPED.search(kernel.symbol)
+    if work.groups > 1 and grouped:
+        depth = min(depth, int(grouped.group(1)))
     size = work.input.itemsize
     channels = work.weight.shape[1]
     planned = -(-work.input.shape[0] * math.prod(work.output_shape[2:]) // positions)
@@ -233,7 +251,7 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
     row = min(depth, channels) * size
     waste = max(1.0, CACHE_LINE / row) if channels > depth else 1.0
     result.cache_read = float(blocks * steps * (positions + filters) * row * waste)
-    feed(result, kernel, tile, blocks, steps, size)
+    feed(result, kernel, (positions, filters, depth), blocks, steps, size)
     if channels < depth:  # short rows: each is a line looked up, but that several positions lie in one
         together = max(1.0, CACHE_LINE / (channels * size))
         result.shared_clocks += 4 * blocks * steps * (positions / together + filters)

@@ -36,6 +36,8 @@ SHORT = 1 << 15
 """A remainder below this is divided further in 16 bits, which takes unpacking."""
 FAR = 1 << 20
 """Stands for a stride that is only known at run time."""
+LOWER = 0.5
+"""Share of the comparisons of an index with a lower limit that are not one with that with an upper limit."""
 NEUTRAL = {(ast.Add, 0), (ast.Sub, 0), (ast.Mult, 1), (ast.Div, 1)}
 
 
@@ -143,6 +145,8 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
     wide = "long" in (left.kind, right.kind)
     cost = (4.0 if left.affine and right.affine and not bounds else 2.0) if wide else 1.0
     axes = left.axes | right.axes
+    if bounds and test in (ast.GtE, ast.Gt):
+        cost *= LOWER
     result = walker.apply(name, [left, right], cost if axes else 0.0, tag=test)
     result.kind, result.bounds = "bool", bounds
     return result
@@ -214,7 +218,7 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
         both = walker.apply(
             "index_and" if left.bounds or right.bounds else "logic",
             [left, right],
-            1.0 if left.axes | right.axes else 0.0,
+            1.0 if left.axes | right.axes and not one_range(left, right) else 0.0,
             tag="&",
         )
         both.kind, both.bounds = "bool", left.bounds + right.bounds
@@ -222,6 +226,11 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
     if left.kind in INTEGER and right.kind in INTEGER and (left.affine or right.affine):
         return index_arithmetic(walker, node.op, left, right)
     return arithmetic(walker, kind, left, right)
+
+
+def one_range(left: Value, right: Value) -> bool:
+    """Whether two masks bound one index from below and from above, which is one comparison without sign."""
+    return len(left.bounds) == len(right.bounds) == 1 and left.bounds[0].terms == right.bounds[0].terms
 
 
 def index_arithmetic(walker: Walker, op: ast.operator, left: Value, right: Value) -> Value:

@@ -30,12 +30,16 @@ ROW = 64
 MMA = 16 * 8 * 16
 """Products of one of these instructions, in bf16, fp16 and int8."""
 LAYOUT_LETTERS = re.compile(r"_([nt])([nt])(?:_|$|\W)")
-SIMT_ISSUE, SIMT_LOADS = 1.15, 18.0
+SIMT_ISSUE, SIMT_LOADS = 1.15, 15.0
 """Instructions for one fused multiply-add in a product without matrix units, loads from shared memory and loops, with 128 sums a
 thread; with fewer, one and so many over their number."""
 SIMT_SHARED = 0.5
-"""Busy time of shared memory over that of the schedulers in such a product; with fewer sums a thread in proportion more."""
+"""Busy time of shared memory over that of the schedulers in such a product; with fewer sums a thread each reads more from it, by
+the power of three quarters: between their sides and their area."""
 SIMT_SUMS = 128
+SIMT_STORED, SIMT_STORED_SHARED = 25.0, 5.0
+"""Instructions of a warp, and clocks of the first-level cache, for each sum of a thread in the end: scaled, checked against the
+edge, addressed, stored."""
 TURNED = 32.0
 """Of a factor in tf32 that does not run along the depth: Hopper's instructions take such only in 16-bit types (PTX manual, wgmma),
 so it is stored once more, 4 bytes an element at 128 a clock, while 2048 FLOPs are done: this over the tile's other side."""
@@ -199,12 +203,14 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         result.top = "loads and unpacking of half-precision weights" if work.itemsize < 4 else "loads"
         return result
     if is_simt(symbol, work.type):
-        fused, sums = simt(kernel, work)
+        fused, sums, stored = simt(kernel, work)
         if result.flop_type == "fp64":
             result.double = fused
-        result.issued = fused * (max(SIMT_ISSUE, 1.0 + SIMT_LOADS / sums) if sums < SIMT_SUMS else SIMT_ISSUE)
+        each = max(SIMT_ISSUE, 1.0 + SIMT_LOADS / sums) if sums < SIMT_SUMS else SIMT_ISSUE
+        result.issued = fused * each + stored * SIMT_STORED
         result.cache_read = work.read
-        result.shared_clocks = 4 * fused * SIMT_ISSUE * SIMT_SHARED / 4 * max(1.0, SIMT_SUMS / sums)
+        result.shared_clocks = fused * SIMT_ISSUE * SIMT_SHARED * max(1.0, SIMT_SUMS / sums) ** 0.75
+        result.shared_clocks += 4 * stored * SIMT_STORED_SHARED
         result.top = "fused multiply-adds without matrix units"
         return result
     if result.flop_type == "fp32":
@@ -234,15 +240,16 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
     return result
 
 
-def simt(kernel: KernelInput, work: Product) -> tuple[float, float]:
-    """Fused multiply-adds of warps, with the padding to whole tiles, and sums that a thread holds."""
+def simt(kernel: KernelInput, work: Product) -> tuple[float, float, float]:
+    """Fused multiply-adds of warps, with the padding to whole tiles; sums that a thread holds; sums of all warps."""
     tile = tile_of(kernel.symbol)
-    fused = work.flops / 2 / 32
-    if tile is None or "sgemm" not in kernel.symbol:
-        return fused, float(SIMT_SUMS)
-    rows, columns, _ = tile
+    if tile is None or not ("sgemm" in kernel.symbol or "ffma" in kernel.symbol):
+        return work.flops / 2 / 32, float(SIMT_SUMS), 0.0
+    rows, columns, depth = tile
     padded = min(up(work.m, rows) * up(work.n, columns), up(work.m, columns) * up(work.n, rows))
-    return fused * padded / (work.m * work.n), min(float(SIMT_SUMS), rows * columns / max(32, 32 * warps(kernel)))
+    sums = min(float(SIMT_SUMS), rows * columns / max(32, 32 * warps(kernel)))
+    stored = work.batch * padded / 32
+    return stored * up(work.k, min(depth, 8)), sums, stored
 
 
 def split_reduction(kernel: KernelInput, work: Product) -> Demand:

@@ -103,6 +103,9 @@ programs that are not kept in the repository (``tests/golden/roofline_costs.py``
 DEAR = 8.0
 """Instructions from which the compiler would rather convert a function's result between layouts than compute it again in
 another (RemoveLayoutConversions.cpp weighs the two)."""
+EXCHANGE_CLOCKS = 1.75
+"""Clocks of the first-level cache's data path for a shuffle or an exchange through shared memory: read off Nsight Compute on an
+H200, twenty kernels that do little else within a fifth."""
 MATRIX_ROW = 8
 """Elements of 16 bits that Hopper's matrix stores turn at once."""
 UNROLLED = 8
@@ -168,7 +171,7 @@ class Warp:
     heavy: float = 0.0
     double: float = 0.0
     lines: float = 0.0
-    """Cache lines that its accesses look up in the first-level cache, one a clock."""
+    """Clocks of the first-level cache: a line looked up takes one, what lanes and warps exchange more."""
     flops: float = 0.0
     """Floating-point operations of one program (all warps)."""
     by_operation: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -208,8 +211,10 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         warp.add("address", places * access.trips * COST["address"])
         if access.atomic:
             warp.add("atomic", count * access.trips * COST["atomic"])
+    accessed = sum(layout.instructions(a) * a.trips for a in tally.accesses)
     warp.add("program", COST["program"] + (COST["policy"] if tally.policy else 0.0))
     convert(warp, tally, layout)
+    warp.lines += EXCHANGE_CLOCKS * max(0.0, warp.load_store - accessed)
     for dot in tally.dots:
         warp.flops += dot.flops * dot.trips
     pipelined = max((dot.trips for dot in tally.dots), default=1)

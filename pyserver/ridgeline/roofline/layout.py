@@ -97,7 +97,8 @@ class Layout:
             if key[0] == self.axes:
                 weight[key[1]] += access.size if not access.store else 1
         default = tuple(sorted(self.axes, key=rank_of, reverse=True))
-        order = max(weight, key=lambda o: weight[o]) if weight else default
+        # of two that weigh the same the one that has a reduction's elements in a thread: the other is converted to it
+        order = max(weight, key=lambda o: (weight[o], o[:1] != () and o[0].startswith("r"))) if weight else default
         self.main = deal(self.tile, order, self.groups.get((self.axes, order), 1), self.warps)
         self.fast = order[0] if order else ""
         self.products = [

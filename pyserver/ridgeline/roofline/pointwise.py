@@ -52,8 +52,8 @@ CONVERTED = {2: (1.0, 0.5), 1: (2.0, 2.0)}
 and into words."""
 MOST_ELEMENTS = 256
 """More than a thread of these kernels takes (CUDALoops.cuh: 4 to 16), with room for kernels that loop."""
-CASTED = 52.0
-"""An element of ``unrolled_elementwise_kernel``: a switch over the type at each load and store."""
+CASTED = 26.0
+"""An element of ``unrolled_elementwise_kernel``, for each operand: a switch over the type at each load and store."""
 STRIDED_OPERAND, STRIDED_DIMENSION = 12.2, 10.3
 """An element of ``elementwise_kernel``: its address, bounds check and access for each operand; a division by a
 multiplication (wide product, shift, remainder) and a product for each operand, for each dimension."""
@@ -65,13 +65,18 @@ def issued(kernel: KernelInput, name: str, elements: float, threads: float, foun
     if "vectorized_elementwise" in symbol:
         return threads / 32 * vectorized(name, found)
     if "unrolled_elementwise" in symbol:
-        return elements / 32 * CASTED
+        return elements / 32 * CASTED * max(2, operands_of(name, found))
     if "elementwise_kernel" not in symbol:
         return None
     whole = [t for t in found if t.shape]
-    operands = len(whole) + (0 if name in ("copy", "_to_copy", "clone") and len(whole) > 1 else 1)
-    each = STRIDED_OPERAND * max(2, operands) + STRIDED_DIMENSION * dimensions(whole)
+    each = STRIDED_OPERAND * max(2, operands_of(name, found)) + STRIDED_DIMENSION * dimensions(whole)
     return elements / 32 * each
+
+
+def operands_of(name: str, found: list[Tensor]) -> int:
+    """Tensors that are read and written; the result of a copy is among its arguments."""
+    whole = sum(1 for t in found if t.shape)
+    return whole + (0 if name in ("copy", "_to_copy", "clone") and whole > 1 else 1)
 
 
 def vectorized(name: str, found: list[Tensor]) -> float:

@@ -32,7 +32,10 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float
     totals = {False: 0.0, True: 0.0}
     fetched = 0.0
     upper = False
+    own = {a.pointer for a in first_of_each(tally) if a.store and not a.atomic}
     for (pointer, store), accesses in groups.items():
+        if not store and pointer in own:
+            continue  # the program reads what it has just written, from cache
         size = accesses[0].size
         whole = sizes.get(pointer)
         touched = union_elements(accesses) * size
@@ -46,6 +49,14 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float
             bursts = touched * max(1.0, BURST / together)
             fetched += min(bursts, whole) if whole is not None else bursts
     return totals[False], totals[True], fetched, upper
+
+
+def first_of_each(tally: Tally) -> list[Access]:
+    """The first access to each pointer, in the order of the text."""
+    first: dict[str, Access] = {}
+    for access in tally.accesses:
+        first.setdefault(access.pointer, access)
+    return list(first.values())
 
 
 def cached_traffic(tally: Tally, layout: Layout, programs: int, holders: int) -> tuple[float, float]:
