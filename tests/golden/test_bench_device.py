@@ -186,6 +186,9 @@ def test_the_gains_of_the_recorded_search_are_found() -> None:
     assert "triton_red_fused__to_copy_add_native_layer_norm" in best
     assert (verdict["state"], gain) == ("verified", pytest.approx(1.65, abs=0.01))
     assert verdict["speedup"] > 1.5
+    verified = [v for _, v, _, _ in searched if v["state"] == "verified"]
+    assert len(verified) == 17
+    assert sum("max_autotune" not in v["remedy"] for v in verified) == 14  # coordinate descent alone
     for name, verdict, _, _ in searched:
         if verdict["state"] == "verified":
             assert verdict["after_us"] * 1.05 < verdict["before_us"], name
@@ -199,4 +202,5 @@ def test_a_slower_choice_was_met_and_not_recommended() -> None:
     searched = bench_device.against_search(frozen("search.jsonl.gz"))
     slower = [(name, v) for name, v, _, _ in searched if any(one["speedup"] < 0.97 for one in v["searches"])]
     assert slower
+    assert min(one["speedup"] for _, v in slower for one in v["searches"]) == pytest.approx(0.93, abs=0.005)
     assert all(v["state"] == "no_gain" or v["speedup"] > 1.05 for _, v in slower)
