@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -154,38 +155,63 @@ def frozen(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
 
 
-@pytest.mark.parametrize("name", ["search.jsonl.gz", "times.jsonl.gz"])
-def test_every_kernel_was_measured_on_the_device(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kernels", "modules"),
+    [("search.jsonl.gz", 64, 4), ("times.jsonl.gz", 48, 0), ("search_again.jsonl.gz", 6, 0)],
+)
+def test_every_kernel_was_measured_on_the_device(name: str, kernels: int, modules: int) -> None:
+    """The later two as far as the time on the device went: the longest kernels, and those with the largest gains."""
     rows = frozen(name)
-    kernels = [row for row in rows if row.get("kind") == "kernel"]
-    assert len(kernels) == 64
-    assert len([row for row in rows if row.get("kind") == "module"]) == 4
+    assert len([row for row in rows if row.get("kind") == "kernel"]) == kernels
+    assert len([row for row in rows if row.get("kind") == "module"]) == modules
     assert [row["id"] for row in rows if row["error"] or any(kernel["problem"] for kernel in row["kernels"])] == []
 
 
 def test_times_agree_with_inductors_own_harness() -> None:
-    """Within 2 % on the same device in the same run."""
+    """On the same device in the same run: 2 %, but for two of 34 kernels; and no short kernel is longer here than there.
+
+    What is compared is the fastest of 300 samples, for Inductor's benchmarker tells no other: of a kernel whose fastest
+    sample is an outlier (18.3 us, a median of 20.0) that is the outlier's distance.
+    """
     apart = bench_device.against_inductor(frozen("times.jsonl.gz"))
-    assert len(apart) >= 120
-    long = [one for one in apart if one[2] >= bench_device.LONG_US]
-    assert len(long) >= 60
-    assert [(n, a, b) for n, a, b in long if abs(a / b - 1) > bench_device.CLOSE] == []
+    assert len(apart) == 48
+    long = [(name, ours / theirs - 1) for name, ours, theirs in apart if theirs >= bench_device.LONG_US]
+    assert len(long) == 34
+    assert len([name for name, part in long if abs(part) > bench_device.CLOSE]) == 2
+    assert max(abs(part) for _, part in long) < 0.05
+    assert statistics.median(abs(part) for _, part in long) < 0.005
     short = [one for one in apart if one[2] < bench_device.LONG_US]
     assert [(n, a, b) for n, a, b in short if a > b * (1 + bench_device.CLOSE) + bench_device.STEP_US] == []
 
 
-def test_the_gains_of_the_recorded_search_are_found() -> None:
-    """Within 10 %, or more than it found (this search is wider); and nothing slower is recommended."""
-    searched = bench_device.against_search(frozen("search.jsonl.gz"))
-    assert len(searched) == 64
-    real = [one for one in searched if one[2] - 1 > one[3]]
-    assert len(real) >= 15
-    missed = [(name, v["state"], v["speedup"], gain) for name, v, gain, _ in real if v["speedup"] < 0.9 * gain]
-    assert missed == []
+def test_samples_in_a_row_are_without_the_offset_of_samples_apart() -> None:
+    """What the clock's method rests on: the median difference from Inductor's times, of the same kernels, both ways."""
+
+    def offset(name: str, kernels: set[str]) -> float:
+        found = [(n, ours - theirs) for n, ours, theirs in bench_device.against_inductor(frozen(name)) if n in kernels]
+        assert len(found) == len(kernels)
+        return statistics.median(us for _, us in found)
+
+    both = {name for name, _, _ in bench_device.against_inductor(frozen("times.jsonl.gz"))}
+    assert offset("search.jsonl.gz", both) == pytest.approx(0.35, abs=0.05)
+    assert abs(offset("times.jsonl.gz", both)) < 0.1
+
+
+@pytest.mark.parametrize("name", ["search.jsonl.gz", "search_again.jsonl.gz"])
+def test_gains_are_found_within_ten_per_cent(name: str) -> None:
+    """Of what an earlier search measured beyond its spread, or more than it found."""
+    real = [one for one in bench_device.against_search(frozen(name)) if one[2] - 1 > one[3]]
+    assert len(real) >= 6
+    assert [(n, v["state"], v["speedup"], gain) for n, v, gain, _ in real if v["speedup"] < 0.9 * gain] == []
     best, verdict, gain, _ = max(real, key=lambda one: one[2])
     assert "triton_red_fused__to_copy_add_native_layer_norm" in best
     assert (verdict["state"], gain) == ("verified", pytest.approx(1.65, abs=0.01))
     assert verdict["speedup"] > 1.5
+
+
+def test_nothing_slower_is_recommended() -> None:
+    searched = bench_device.against_search(frozen("search.jsonl.gz"))
+    assert len(searched) == 64
     verified = [v for _, v, _, _ in searched if v["state"] == "verified"]
     assert len(verified) == 17
     assert sum("max_autotune" not in v["remedy"] for v in verified) == 14  # coordinate descent alone
