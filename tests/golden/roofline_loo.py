@@ -26,9 +26,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import roofline_score
 from ridgeline.assemble import roof
-from ridgeline.roofline import aten, attention, conv, foreach, gemm, limits, pointwise, triton_model
+from ridgeline.roofline import (
+    aten,
+    attention,
+    conv,
+    foreach,
+    gemm,
+    instructions,
+    limits,
+    pointwise,
+    traffic,
+    triton_model,
+)
 from ridgeline.roofline.estimator import estimate
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
 from ridgeline.roofline.verdict import classify
@@ -44,17 +54,21 @@ def names(module: ModuleType, *constants: str) -> list[Place]:
 
 
 FITTED: list[Place] = [
-    *names(limits, "RAMP_US", "COLD_US", "WARM_US", "COLD_OPERANDS_US", "DRAM_EFFICIENCY", "DIRTY_SHARE"),
+    *names(limits, "RAMP_US", "COLD_US", "WARM_US", "COLD_OPERANDS_US", "DRAM_EFFICIENCY", "DIRTY_SHARE", "REUSED"),
     *names(limits, "TENSOR_CLOCK_SHORT", "TENSOR_CLOCK_LONG"),
     *names(pointwise, "THREAD", "CASTED", "STRIDED_OPERAND", "STRIDED_DIMENSION"),
     *names(aten, "OTHER", "REDUCE_THREAD", "REDUCE_ELEMENT", "NORM_ISSUE", "SCAN_SHARED"),
     *names(aten, "SOFTMAX_ROW", "SOFTMAX_ELEMENT", "SOFTMAX_NARROW"),
     *names(attention, "BIAS_ISSUE", "BIAS_SHARED"),
     *[(attention, table, key) for table in ("ISSUE", "SHARED") for key in (False, True)],
-    *names(conv, "LAYOUT_ISSUE", "DEPTHWISE_ISSUE"),
+    *names(aten, "POOL_RESULT", "POOL_TAP"),
+    *names(conv, "LAYOUT_ISSUE", "THIN_ISSUE", "DEPTHWISE_ISSUE"),
+    *[(conv, "GENERIC_DEPTHWISE", key) for key in conv.GENERIC_DEPTHWISE],
     *names(foreach, "BASE_ISSUE", "ISSUE_A_LIST", "ISSUE_NARROW", "ROOT_ISSUE"),
-    *names(gemm, "OLD_RATE", "SIMT_ISSUE", "SIMT_SHARED", "VECTOR_ISSUE", "SPLIT_REDUCE_ISSUE"),
-    *names(triton_model, "MOST_WASTE", "TABLE_BYTES"),
+    *names(gemm, "OLD_RATE", "SIMT_ISSUE", "SIMT_LOADS", "SIMT_SHARED", "SIMT_STORED", "SIMT_STORED_SHARED"),
+    *names(gemm, "VECTOR_ISSUE", "SPLIT_REDUCE_ISSUE"),
+    *names(traffic, "PARTIAL", "ATOMIC", "TABLE_BYTES"),
+    *names(instructions, "EXCHANGE_CLOCKS"),
 ]
 
 
@@ -82,12 +96,12 @@ def collect(path: Path) -> list[Case]:
         given[kernel.symbol, tuple(kernel.grid or ()), tuple(kernel.block or ()), kernel.duration_us] = kernel, device
         return real(kernel, device, cold_us)
 
-    roof.estimate = roofline_score.estimate = noting  # type: ignore[attr-defined]
+    roof.estimate = noting  # type: ignore[attr-defined]
     try:
         with opened(path) as folder:
             rows = score_capture(folder)
     finally:
-        roof.estimate = roofline_score.estimate = real  # type: ignore[attr-defined]
+        roof.estimate = real  # type: ignore[attr-defined]
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.kernel.id, []).append(row)
@@ -107,6 +121,8 @@ def get(place: Place) -> Any:
 
 
 def put(place: Place, value: Any) -> None:
+    if place[0] is instructions:  # a walked kernel is kept with its instructions
+        triton_model._analyse.cache_clear()
     if place[2] is None:
         setattr(place[0], place[1], value)
     else:

@@ -273,16 +273,42 @@ def foreign(symbol: str, text: str = OWN, us: float = 63.0, **more: Any) -> Kern
 
 def test_without_arguments_the_launching_statement_and_the_output_tell_sizes() -> None:
     n = 32768 * 1024
-    written_out = estimate(foreign("poly", allocated=((n, "float32"),)), H200)
+    written_out = estimate(foreign("poly", allocated=(((n,), "float32"),)), H200)
     assert written_out.bytes == 2 * n * 4
     assert "inferred from its grid" in (written_out.reason or "") + " ".join(written_out.notes)
-    half = estimate(foreign("copy", allocated=((n - 77, "bfloat16"),), us=33.0), H200)  # the block is computed
+    half = estimate(foreign("copy", allocated=(((n - 77,), "bfloat16"),), us=33.0), H200)  # the block is computed
     assert (half.bytes, half.bound, half.borderline) == (2 * n * 2, "memory", False)
+
+
+NORM = """
+@triton.jit
+def norm(X, Y, cols, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for start in range(0, cols, BLOCK):
+        c = start + tl.arange(0, BLOCK)
+        x = tl.load(X + row * cols + c, mask=c < cols, other=0.0)
+        total += x * x
+    scale = tl.rsqrt(tl.sum(total, axis=0) / cols + eps)
+    for start in range(0, cols, BLOCK):
+        c = start + tl.arange(0, BLOCK)
+        x = tl.load(X + row * cols + c, mask=c < cols, other=0.0)
+        tl.store(Y + row * cols + c, x * scale, mask=c < cols)
+
+def run(x, y):
+    norm[(x.shape[0],)](x, y, x.shape[1], 1e-5, BLOCK=1024)
+"""
+
+
+def test_a_loop_runs_up_to_a_side_of_the_output() -> None:
+    made = foreign("norm", HEAD + NORM, us=130.0, allocated=(((32768, 2048), "float32"),))
+    assert estimate(made, H200).bytes == 2 * 32768 * 2048 * 4
+    assert estimate(replace(made, allocated=(((32768, 2048, 3), "float32"),)), H200).bound == "unknown"  # not filled
 
 
 def test_what_cannot_be_inferred_stays_unknown() -> None:
     terms = OWN.replace("TERMS=12", "TERMS=block")
-    assert estimate(foreign("poly", terms, allocated=((1 << 25, "float32"),)), H200).bound == "unknown"
+    assert estimate(foreign("poly", terms, allocated=(((1 << 25,), "float32"),)), H200).bound == "unknown"
     two = OWN + "\ndef other(x, y, n):\n    poly[(n,)](x, y, n, BLOCK=1024, TERMS=200)\n"
     assert estimate(foreign("poly", two), H200).bound == "unknown"  # two statements, which one launched is not known
     assert estimate(foreign("copy"), H200).borderline  # a block size that the time implies is a guess

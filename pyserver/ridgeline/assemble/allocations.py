@@ -21,8 +21,8 @@ PLACE = {"aten::empty": 1, "aten::empty_strided": 2}
 """Position of the type among the op's arguments."""
 
 
-def made_before(trace: Trace, call: int) -> tuple[tuple[int, str], ...]:
-    """(elements, type) of the tensors allocated between the launch ``call`` and the one before it in its thread."""
+def made_before(trace: Trace, call: int) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """(shape, type) of the tensors allocated between the launch ``call`` and the one before it in its thread."""
     calls, ops = trace.calls, trace.ops
     if call < 0:
         return ()
@@ -40,7 +40,7 @@ def made_before(trace: Trace, call: int) -> tuple[tuple[int, str], ...]:
     return tuple(found)
 
 
-def _made(trace: Trace, args: int, name: str) -> tuple[int, str] | None:
+def _made(trace: Trace, args: int, name: str) -> tuple[tuple[int, ...], str] | None:
     given = trace.op_args.concrete_inputs[args] if args >= 0 else None
     if not given:
         return None
@@ -51,4 +51,4 @@ def _made(trace: Trace, args: int, name: str) -> tuple[int, str] | None:
         return None
     if not isinstance(sizes, list) or not all(isinstance(n, int) for n in sizes) or code not in TYPES:
         return None
-    return math.prod(sizes), TYPES[code]
+    return tuple(sizes), TYPES[code]

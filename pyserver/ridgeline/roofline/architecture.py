@@ -63,6 +63,9 @@ COLD_US, WARM_US = 1.5, 20.0
 """What the shortest kernel loses when it finds nothing in cache, and the duration from which none does (same source)."""
 COLD_OPERANDS_US = 1.0
 """What a matrix product loses of the first tiles that it finds in cache within a step."""
+REUSED = 0.35
+"""Share of the time that its bytes take from memory up to which a product works on what is in cache: one that streams more finds
+no less of it cold."""
 DRAINING, DRAINED = 0.8, 1.05
 """Share of its time that streaming takes from which a kernel is taken to wait for its writes to drain in the step, and
 beyond which it cannot have streamed: its data came from cache."""

@@ -99,8 +99,8 @@ class KernelInput:
     on_cpu: bool = False
     launched: Launched | None = None
     """Of a kernel that the program launches itself, where the agent saw with which arguments."""
-    allocated: tuple[tuple[int, str], ...] = ()
-    """Elements and type (as torch names it) of the tensors allocated just before the launch; of kernels launched directly."""
+    allocated: tuple[tuple[tuple[int, ...], str], ...] = ()
+    """Shape and type (as torch names it) of the tensors allocated just before the launch; of kernels launched directly."""
     useful_rows_pct: float | None = None
     """Share of the batch's positions that are no padding, where sequence lengths were recorded."""
 

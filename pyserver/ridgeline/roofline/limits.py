@@ -21,6 +21,7 @@ from ridgeline.roofline.architecture import (
     LAST_WRITES,
     LONG_US,
     RAMP_US,
+    REUSED,
     TENSOR_CLOCK_LONG,
     TENSOR_CLOCK_SHORT,
     WARM_US,
@@ -103,7 +104,8 @@ def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
     if not demand.cold:
         return max(streaming, 0.98 * duration_us)
     late = COLD_US * max(0.0, 1.0 - duration_us / WARM_US)
-    return max(streaming, time + (max(late, COLD_OPERANDS_US) if demand.tensor_flops else late))
+    reused = (demand.fetched or 0.0) + written_back(demand, device) < REUSED * rate * duration_us
+    return max(streaming, time + (max(late, COLD_OPERANDS_US) if demand.tensor_flops and reused else late))
 
 
 def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float | None = None) -> Usage | None:

@@ -12,6 +12,8 @@ borderline. A loop whose trips are not known, or a product of tiles, leaves the 
 from __future__ import annotations
 
 import ast
+import itertools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,6 +28,7 @@ from ridgeline.roofline.triton_model import Analysis, analyse_as, demand, find
 from ridgeline.roofline.walk import pointer_parameters
 
 SIZES = tuple(1 << e for e in range(3, 17))
+MOST_BOUNDS = 2
 FILLED, CLOSE = 1.1, 0.7
 NOTE = "neither sizes nor types of its tensors were recorded: the block size is inferred from the time, so the bound is a guess"
 UNTYPED = "types of its tensors were not recorded: 4 bytes an element are assumed, so the bound is a guess"
@@ -77,7 +80,7 @@ def inferred(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand, Analysis]
     types = {kind for _, kind in kernel.allocated}
     kind = TYPES[types.pop()] if len(types) == 1 else None
     most = FILLED * kernel.duration_us * rate
-    if not left:
+    if not left and not loop_bounds(source):
         chosen = _walked(kernel, source, kind, known)
         note = SIZED if kind else UNTYPED
         if kind is None and chosen is not None and (chosen[0].bytes or 0.0) > most:
@@ -93,15 +96,31 @@ def inferred(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand, Analysis]
     return chosen
 
 
+def loop_bounds(source: KernelSource) -> set[str]:
+    """Run-time numbers that loops run up to."""
+    plain = {a.arg for a in parameters(source.function)} - source.constexprs
+    return plain & {
+        n.id
+        for node in ast.walk(source.function)
+        if isinstance(node, ast.For)
+        for n in ast.walk(node.iter)
+        if isinstance(n, ast.Name)
+    }
+
+
 def _walked(
-    kernel: KernelInput, source: KernelSource, kind: str | None, constants: Mapping[str, Any]
+    kernel: KernelInput,
+    source: KernelSource,
+    kind: str | None,
+    constants: Mapping[str, Any],
+    scalars: Mapping[str, int] | None = None,
 ) -> tuple[Demand, Analysis] | None:
     pointers = pointer_parameters(source.function)
     signature = {
         a.arg: "constexpr" if a.arg in source.constexprs else f"*{kind or 'fp32'}" if a.arg in pointers else "i32"
         for a in parameters(source.function)
     }
-    analysis = analyse_as(kernel, source, signature, constants, {})
+    analysis = analyse_as(kernel, source, signature, constants, scalars or {})
     if analysis is None or analysis.tally.unknown or analysis.tally.open_loop or analysis.tally.dots:
         return None
     return demand(kernel, analysis), analysis
@@ -110,17 +129,21 @@ def _walked(
 def _filling(
     kernel: KernelInput, source: KernelSource, known: Mapping[str, Any], left: set[str]
 ) -> tuple[Demand, Analysis] | None:
-    """Under the smallest blocks whose stores fill a tensor that was allocated for the launch."""
-    for elements, kind in sorted(kernel.allocated, reverse=True):
-        for size in SIZES:
-            walked = _walked(kernel, source, TYPES[kind], {**known, **dict.fromkeys(left, size)})
-            if walked is None:
-                break
-            stored = (walked[0].write or 0.0) / max(a.size for a in walked[1].tally.accesses)
-            if stored >= elements:
-                if stored < 2 * elements:
-                    return walked
-                break
+    """Under the smallest blocks whose stores fill a tensor that was allocated for the launch; loops run up to one of its sides."""
+    bounds = sorted(loop_bounds(source))
+    for shape, kind in sorted(kernel.allocated, key=lambda made: -math.prod(made[0])):
+        elements = math.prod(shape)
+        for sides in itertools.product(dict.fromkeys(shape), repeat=len(bounds)) if len(bounds) <= MOST_BOUNDS else ():
+            scalars = dict(zip(bounds, sides))
+            for size in SIZES if left else SIZES[:1]:
+                walked = _walked(kernel, source, TYPES[kind], {**known, **dict.fromkeys(left, size)}, scalars)
+                if walked is None:
+                    break
+                stored = (walked[0].write or 0.0) / max(a.size for a in walked[1].tally.accesses)
+                if stored >= elements:
+                    if stored < 2 * elements:
+                        return walked
+                    break
     return None
 
 
