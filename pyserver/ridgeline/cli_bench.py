@@ -220,7 +220,9 @@ def _text(file: Path) -> str:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise CommandError(f"{file} is too large for a generated file")
-        return file.read_text(encoding="utf-8", errors="replace")
+        return file.read_text(
+            encoding="utf-8-sig", errors="replace"
+        )  # an editor may have put a mark of the encoding first
     except OSError as error:
         raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
 

@@ -16,9 +16,10 @@ ITEM_BYTES = {
 
 
 def harness_bytes(described: Mapping[str, Any]) -> int | None:
-    """Bytes of the distinct elements of a described tensor: an expanded dimension (stride 0) counts once."""
+    """Bytes of the distinct elements of a described tensor: an expanded dimension (stride 0) counts once. None where it is not
+    known."""
     item = ITEM_BYTES.get(str(described.get("dtype")))
-    if item is None:
+    if item is None or len(described["size"]) != len(described["stride"]):
         return None
     elements = 1
     for size, stride in zip(described["size"], described["stride"], strict=True):

@@ -334,7 +334,7 @@ class _Module:
 
     def _tensor(self, size: ast.expr, stride: ast.expr, dtype: str | None, device: str) -> dict[str, Any]:
         sizes, strides = self.symbols.values(size), self.symbols.values(stride)
-        if sizes is None or strides is None:
+        if sizes is None or strides is None or len(sizes) != len(strides):
             return {**harnesses.tensor([], [], dtype, device), "problem": self.symbols.missing(size, stride)}
         return harnesses.tensor(sizes, strides, dtype, device)
 

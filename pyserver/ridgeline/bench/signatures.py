@@ -78,7 +78,13 @@ def inductor_meta(source: str) -> dict[str, Any]:
     if start < 0:
         return {}
     row = source[start : source.find("\n", start)]
-    return {name: ast.literal_eval(value) for name, value in _SCALAR_META.findall(row)}
+    found = {}
+    for name, value in _SCALAR_META.findall(row):
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            continue  # a damaged file: ``007``, a zero byte in a word
+    return found
 
 
 def dtype_of_comment(text: str) -> dict[str, str]:
