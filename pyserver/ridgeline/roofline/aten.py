@@ -60,6 +60,8 @@ FUNCTIONS: dict[str, dict[str, float]] = {
 GATHERS = {"embedding", "index_select", "gather", "index", "take", "_index", "take_along_dim", "embedding_renorm"}
 SCATTERS = {"index_put", "_index_put_impl", "scatter", "scatter_add", "index_add", "index_copy", "embedding_dense_backward", "index_fill", "scatter_reduce", "masked_scatter"}  # fmt: skip
 NORMS = {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "rms_norm", "_fused_rms_norm", "batch_norm", "layer_norm", "cudnn_batch_norm_backward", "native_batch_norm_backward"}  # fmt: skip
+BAGS = ("grad_weight", "sum_and_scatter")
+"""Kernels of the gradient of an embedding bag that move its rows."""
 NORM_ISSUE = 22.0
 """Instructions an element of ATen's fused normalisations: load, convert, statistics, apply, store."""
 SELECTIONS = {"topk", "kthvalue", "median", "mode"}
@@ -207,6 +209,14 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
         width = math.prod(first.shape[1:]) * first.itemsize if name != "gather" else first.itemsize
         gathered = float(rows * width)
         return min(float(first.distinct_bytes), gathered) + index.distinct_bytes, gathered, True
+    if name.startswith("_embedding_bag") and len(found) > 2:  # rows of a table, added up by bags, and back
+        row = first.shape[-1] * first.itemsize
+        indices, bags = found[1].elements, found[2].elements
+        if "backward" in name and not any(mark in kernel.symbol for mark in BAGS):
+            return float(found[1].bytes), float(found[1].bytes), True  # of the steps that sort and number the indices
+        if "backward" in name:
+            return everything, float(indices * row), True
+        return min(float(first.distinct_bytes), float(indices * row)) + found[1].bytes, float(bags * row), True
     if name == "embedding_dense_backward":  # every row of the gradient once, added to the rows of a table of zeros
         return everything, float(first.distinct_bytes), True
     if name.startswith("nll_loss"):  # one class of each row, and its label
