@@ -8,7 +8,7 @@ read off counters (``FITTED``) is refitted for each fold on the captures that it
 ``FACTORS`` times what the code has that makes the errors of both percentages smallest; then those left out are scored with
 all that was found. Moves that are found one by one and made together overshoot; ``--least 0.01`` makes only those that save
 a hundredth of the error, and shows whether any constant by itself is off. ``as is`` is the same with the constants as they
-stand in the code, which have seen every capture. ``--leave 2 3 5`` does so for every choice of two, three and five captures.
+stand in the code, which have seen every capture. ``--leave 2 11`` does so for choices of two and of eleven captures.
 What this cannot leave out is the choice of formulas, which was made with all captures at hand: only a new capture tests that
 (docs/roofline.md keeps the first scores).
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import random
 import statistics
 import sys
 from collections.abc import Iterable
@@ -45,6 +46,7 @@ from ridgeline.roofline.verdict import classify
 from roofline_score import Row, opened, score_capture
 
 FACTORS = (0.8, 1.0, 1.25)
+MOST_CHOICES = 250
 Place = tuple[ModuleType, str, Any]
 """Module, name, and the key where the constant is an entry of a dict."""
 
@@ -216,10 +218,16 @@ def one_by_one(cases: list[Case], base: list[tuple[float, bool]], tried: Tried, 
 
 
 def several(cases: list[Case], base: list[tuple[float, bool]], tried: Tried, count: int, least: float) -> None:
-    """Every choice of ``count`` captures left out at once: the mean and the worst over the choices, and as is."""
+    """Every choice of ``count`` captures left out at once, or ``MOST_CHOICES`` of them drawn once for all: the mean and the
+    worst over the choices, and as is."""
     captures = list(dict.fromkeys(c.capture for c in cases))
     scores: dict[str, list[tuple[float, float]]] = {"triton": [], "all": [], "triton as is": [], "all as is": []}
-    for left in itertools.combinations(captures, count):
+    choices = math.comb(len(captures), count)
+    drawn = random.Random(0)
+    every: Iterable[tuple[str, ...]] = itertools.combinations(captures, count)
+    if choices > MOST_CHOICES:
+        every = [tuple(drawn.sample(captures, count)) for _ in range(MOST_CHOICES)]
+    for left in every:
         right, _ = without(cases, frozenset(left), tried, least)
         generated = [i for i in right if cases[i].triton]
         for kept, name in ((generated, "triton"), (list(right), "all")):

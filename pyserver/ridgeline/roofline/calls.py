@@ -274,6 +274,7 @@ def note_access(walker: Walker, place: Value, mask: Value, name: str, key: objec
         atomic=name.startswith("atomic_"),
         bounds=mask.bounds + place.bounds,
         known=place.terms is not None,
+        whole=KIND_OF.get(place.element) in INTEGER,
         iterations=math.prod(e for e in extents if e) if all(extents) else None,
         # what is loaded under a mask is loaded again for each neighbour: a predicated load is not known to be the same
         merged={} if predicated else held(place.terms or {}, place.axes),

@@ -95,7 +95,7 @@ class Layout:
             key = self.shape_of(access.axes), self.order(access)
             self.groups[key] = max(self.groups.get(key, 1), self.width(access))
             if key[0] == self.axes:
-                weight[key[1]] += access.size if not access.store else 1
+                weight[key[1]] += 1 if access.store or access.whole else access.size
         default = tuple(sorted(self.axes, key=rank_of, reverse=True))
         # of two that weigh the same the one that has a reduction's elements in a thread: the other is converted to it
         order = max(weight, key=lambda o: (weight[o], o[:1] != () and o[0].startswith("r"))) if weight else default

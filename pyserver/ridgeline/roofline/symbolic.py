@@ -128,6 +128,8 @@ class Access:
     bounds: tuple[Bound, ...] = ()
     known: bool = True
     """False where the address has no affine form."""
+    whole: bool = False
+    """Whether its elements are whole numbers: indices, mostly."""
     iterations: int | None = None
     """Elements of the whole problem over its axes, where known: no access touches more different ones."""
     merged: Mapping[str, int] = field(default_factory=dict)
