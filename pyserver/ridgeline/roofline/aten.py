@@ -211,12 +211,12 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
         return min(float(first.distinct_bytes), gathered) + index.distinct_bytes, gathered, True
     if name.startswith("_embedding_bag") and len(found) > 2:  # rows of a table, added up by bags, and back
         each = first.shape[-1] * first.itemsize
-        indices, bags = found[1].elements, found[2].elements
+        looked_up, bags = found[1].elements, found[2].elements
         if "backward" in name and not any(mark in kernel.symbol for mark in BAGS):
             return float(found[1].bytes), float(found[1].bytes), True  # of the steps that sort and number the indices
         if "backward" in name:
-            return everything, float(indices * each), True
-        return min(float(first.distinct_bytes), float(indices * each)) + found[1].bytes, float(bags * each), True
+            return everything, float(looked_up * each), True
+        return min(float(first.distinct_bytes), float(looked_up * each)) + found[1].bytes, float(bags * each), True
     if name == "embedding_dense_backward":  # every row of the gradient once, added to the rows of a table of zeros
         return everything, float(first.distinct_bytes), True
     if name.startswith("nll_loss"):  # one class of each row, and its label
