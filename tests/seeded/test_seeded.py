@@ -104,6 +104,23 @@ def test_packing_leaves_out_only_what_is_not_read(tmp_path: Path) -> None:
     assert path.read_bytes() == first, "the same recording gives the same bytes"
 
 
+@pytest.mark.parametrize(
+    ("count", "name", "shorter"),
+    [(50_000, "aten::mm", True), (50_000, "Optimizer.step#SGD.step", False), (100, "aten::mm", False)],
+)
+def test_only_long_recordings_without_steps_are_cut(count: int, name: str, shorter: bool) -> None:
+    events: list[dict[str, object]] = [{"ph": "M", "name": "process_name"}]
+    for k in range(count):
+        events.append({"ph": "X", "name": name, "ts": 10.0 * k, "dur": 5.0, "args": {"correlation": k}})
+        events.append({"ph": "X", "name": "kernel", "ts": 10.0 * k + 100_000, "dur": 5.0, "args": {"correlation": k}})
+    kept = pack.cut(events)
+    assert (len(kept) < len(events)) is shorter
+    if shorter:
+        calls = [e for e in kept if e["name"] == name]
+        kernels = [e for e in kept if e["name"] == "kernel"]
+        assert len(calls) == len(kernels) == int(pack.CUT_US / 10), "every launch keeps its kernel"
+
+
 def test_what_is_missing_is_recorded_again(tmp_path: Path) -> None:
     """Programs that changed since they were recorded, and new ones."""
     programs = markers.read_all(DEVICE)
