@@ -60,7 +60,10 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
     hot = [k for k in facts.document.kernels if k.bound in ("memory", "compute")]
     peak = max((max(k.compute_pct or 0.0, k.memory_pct or 0.0) for k in hot[:1]), default=0.0)
     near = ", near its peak" if peak >= 80.0 else ""
-    return "Nothing to do here", f"GPU bound{near}: nothing to do here."
+    return (
+        f"GPU bound{near}: nothing to do here",
+        f"The device works {words.percent(100.0 - idle)} of the step, and no finding is worth a per cent of it.",
+    )
 
 
 def _gain(finding: Finding, facts: Facts) -> str:

@@ -106,10 +106,20 @@ class _View:
                 for name, value in vars_of(self.document.idle)
                 if value > 0 and device is self.document.devices[0]
             ]
+            plain = self._busy_of_a_plain_step(device)
+            if busy is not None and plain is not None and plain > busy + 5:
+                self._print(f"  about {units.percent(plain)} busy when nobody looks: a step takes longer under the profiler")
             if idle is not None and idle >= 1 and causes:
                 causes.sort(key=lambda c: -c[1])
                 text = ", ".join(f"{_CAUSE[name]} {units.duration(value)}" for name, value in causes[:5])
                 self._print(f"  idle {units.percent(idle)}: {text} a {self.per}")
+
+    def _busy_of_a_plain_step(self, device: Device) -> float | None:
+        """The device's part, in per cent, of a step that ran unprofiled beside the recorded ones."""
+        plain = self.document.totals.plain_step_us
+        if device.kind == "cpu" or device.busy_us is None or not plain or not self.document.source.steps:
+            return None
+        return min(100.0, 100 * device.busy_us / self.document.source.steps / plain)
 
     def _device_words(self, device: Device) -> str:
         words = []
