@@ -68,7 +68,7 @@ def run(asked: Request) -> int:
     planned = _program(asked, text) if launches.is_program(text) else _planned(text, asked.file, asked.size)
     if asked.run is not None and planned.file_kind != "launches":
         raise CommandError("--run is for a program's own @triton.jit kernels: this file holds its arguments itself")
-    if asked.kernel is not None and all(k.name != asked.kernel for k in planned.kernels):
+    if asked.kernel is not None and not any(document.named(k, asked.kernel) for k in planned.kernels):
         raise CommandError(f"{asked.file} defines no kernel {asked.kernel}{_names(planned)}")
     if asked.copy is not None:
         return _copied(asked, text, planned)

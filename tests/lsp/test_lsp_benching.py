@@ -104,6 +104,57 @@ async def test_one_kernel_of_a_module_is_measured_by_its_name(vscode: Session, p
     assert not any("alone" in lens.command.title for lens in found or [] if lens.command)
 
 
+OWN = """
+import triton
+
+
+@triton.autotune(configs=[], key=[])
+@triton.jit
+def scale(x_ptr, n):
+    pass
+
+
+def launch(x):
+    scale[(1,)](x, 4)
+"""
+
+
+async def offered(session: Session, uri: str) -> list[tuple[int, str, Any]]:
+    """(line, title, argument) of the lenses that measure."""
+    found = await session.client.text_document_code_lens_async(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
+    commands = [(lens.range.start.line, lens.command) for lens in found or [] if lens.command]
+    return [
+        (line, one.title, (one.arguments or [None])[0])
+        for line, one in commands
+        if one.command == "ridgeline.server.benchmark"
+    ]
+
+
+async def test_above_each_kernel_stands_its_benchmark(vscode: Session, project: Project) -> None:
+    """Of a module; and of a person's own Triton kernels, once a run can know how they were launched."""
+    project.files["model"].write_text(project.text("model") + OWN, encoding="utf-8")
+    project.add_run()
+    other = project.root / "other.py"
+    other.write_text(OWN, encoding="utf-8")
+    assert await offered(vscode, vscode.open(other)) == []
+    module, model = vscode.open(project.files["module"]), vscode.open(project.model)
+    line = project.line_of("triton_poi_fused_gelu_0 = ", "module")
+    argument = {"uri": module, "name": "triton_poi_fused_gelu_0"}
+    assert (line, "Benchmark", argument) in await offered(vscode, module)
+    line = project.line_of("def scale(", "model")
+    own = {"uri": model, "name": "scale"}
+    assert await offered(vscode, model) == [(line, "Benchmark", own)]
+    python = analysis(project, row("scale", line + 1))
+    found = await vscode.command(
+        "ridgeline.server.benchmark", {**own, "python": sys.executable, "analysisPython": str(python)}
+    )
+    assert found["state"] == "done", found
+    arguments = called(project)
+    assert arguments[arguments.index("--kernel") + 1] == "scale"
+    assert str(project.model) in arguments
+    assert await offered(vscode, model) == [(line, "alone: 8.02 µs (warm) · 2810 GB/s", own)]
+
+
 async def test_a_benchmark_that_fails_says_why(vscode: Session, project: Project) -> None:
     uri = vscode.open(project.files["module"])
     argument = {"uri": uri, "python": sys.executable, "analysisPython": str(analysis(project, status=1))}

@@ -361,6 +361,8 @@ def test_the_plan_of_a_run(program: dict[str, Any]) -> None:
     assert [one["launch"]["grid"] for one in asked["kernels"]] == [[4], [8]]
     assert (asked["cuda"], asked["kernels"][0]["search"]) == (False, None)
     json.dumps(asked)
+    assert [kernel.name for kernel in document.chosen(read, "scale", None)] == ["scale", "scale#2"]
+    assert [kernel.name for kernel in document.chosen(read, "scale#2", None)] == ["scale#2"]
     shown = document.build(read, {}, verify=False)["kernels"][0]["launched"]
     assert shown == "x_ptr float32[64, 4], out_ptr float32[64, 4], n=256, BLOCK=float32, num_warps=4; grid 4"
 

@@ -83,8 +83,13 @@ def chosen(plan: Plan, only: str | None, against: Against | None) -> list[Kernel
     return [
         kernel
         for kernel in plan.kernels
-        if (only is None or kernel.name == only) and (against is None or kernel.name in against.pairs)
+        if (only is None or named(kernel, only)) and (against is None or kernel.name in against.pairs)
     ]
+
+
+def named(kernel: Kernel, name: str) -> bool:
+    """Whether a person means it: of a program's own kernel the name stands for every set of arguments."""
+    return kernel.name == name or (kernel.launch is not None and kernel.symbol == name)
 
 
 def _against(kernel: Kernel, against: Against | None) -> dict[str, Any] | None:

@@ -48,7 +48,9 @@ def _options(server: RidgelineServer, params: Json, file: Path, verify: bool) ->
     """Of a kernel that a run knows: its name in a module, and the part of the step that only it fills."""
     kernel = _kernel(server, params) or {}
     options = ["--autotune", "verify"] if verify else []
-    if any(
+    if params.get("name"):
+        options += ["--kernel", str(params["name"])]
+    elif any(
         Path(reference["file"]).name == file.name and reference["calls"] for reference in kernel.get("generated") or []
     ):
         options += ["--kernel", kernel["name"]]
@@ -136,11 +138,11 @@ async def _begin(server: RidgelineServer, title: str, tool: Tool) -> str | None:
 
 
 def _file(server: RidgelineServer, params: Json) -> Path:
-    """The generated file: the document itself, or the one of a kernel of a user's line."""
+    """The document itself (generated, or with the kernel of its own that is named), or the file of a user's line's kernel."""
     uri = str(params.get("uri"))
     view = server.view(uri)
     path = server.path_of(uri)
-    if view is not None and not view.generated:
+    if view is not None and not view.generated and not params.get("name"):
         kernel = view.kernels.get(str(params.get("kernel"))) or {}
         for reference in reversed(kernel.get("generated") or []):
             for found in server.places.find(reference["file"], view.run.folder, view.run.files.get(reference["file"])):

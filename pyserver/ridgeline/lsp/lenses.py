@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from lsprotocol import types
@@ -17,6 +18,9 @@ from ridgeline.lsp.views import Row, View
 
 MAX_HEAD = 200
 """Lines in which generated code says what it is."""
+_DEFINITION = re.compile(r"(?P<name>\w+) = async_compile\.(?:triton|cpp\w*)\(")
+_OWN_KERNEL = re.compile(r"\s*def (?P<name>\w+)\(")
+"""Below ``@triton.jit``."""
 
 
 def chosen_rows(view: View, settings: AnnotationSettings) -> list[Row]:
@@ -107,11 +111,16 @@ def lenses(server: RidgelineServer, uri: str) -> list[protocol.Json]:
 
 
 def workbench(server: RidgelineServer, uri: str) -> list[protocol.Json]:
-    """What can be done with generated code, above its first line, and above its kernels what was measured of them."""
+    """What can be done with generated code, above its first line; above each kernel its benchmark, or what was measured.
+
+    A person's own file has the latter above its Triton kernels, once a run knows how they were launched.
+    """
     document = server.documents.get(uri)
-    kind = generated_kind(document) if document is not None else None
-    if document is None or kind is None:
+    if document is None:
         return []
+    kind = generated_kind(document)
+    if kind is None:
+        return _above_kernels(server, uri, document, _OWN_KERNEL) if server.view(uri) is not None else []
     view, argument = server.view(uri), {"uri": uri}
     profile = protocol.CLIENT_PROFILE if protocol.CLIENT_PROFILE in server.wishes.commands else protocol.COMMAND_PROFILE
     offers = [("Profile this module", profile)] if kind == "module" else []
@@ -121,10 +130,28 @@ def workbench(server: RidgelineServer, uri: str) -> list[protocol.Json]:
         openers = [name for name in (protocol.CLIENT_OPEN_TRACE,) if name in server.wishes.commands]
         command = [*openers, protocol.COMMAND_OPEN_TRACE][0]
         found.append(_plain_lens(0, "Open in Perfetto", command, {"run": view.run.id}))
-    for line, words in server.benched.get(uri, {}).items():
-        if line < len(document.lines):
-            found.append(_plain_lens(line, words, protocol.COMMAND_BENCHMARK, argument))
-    return found
+    return found + _above_kernels(server, uri, document, _DEFINITION if kind == "module" else None)
+
+
+def _above_kernels(
+    server: RidgelineServer, uri: str, document: Document, kernel: re.Pattern[str] | None
+) -> list[protocol.Json]:
+    """Above each kernel of the text, as many as a file may have lenses: its benchmark, or what that measured."""
+    measured, found = dict(server.benched.get(uri, {})), list[protocol.Json]()
+    jitted = None
+    for number, row in enumerate(document.lines if kernel is not None else ()):
+        if row.lstrip().startswith("@triton.jit"):
+            jitted = number
+        match = kernel.match(row) if kernel is not None else None
+        if match is None or (kernel is _OWN_KERNEL and jitted is None):
+            continue
+        words = measured.pop(number, None) or ("Benchmark" if server.trusted else None)
+        if words is not None and len(found) < server.settings.annotations.maximumLenses:
+            argument = {"uri": uri, "name": match["name"]}
+            found.append(_plain_lens(number, words, protocol.COMMAND_BENCHMARK, argument))
+        jitted = None
+    rest = [(line, words) for line, words in measured.items() if line < len(document.lines)]
+    return found + [_plain_lens(line, words, protocol.COMMAND_BENCHMARK, {"uri": uri}) for line, words in rest]
 
 
 def generated_kind(document: Document) -> str | None:

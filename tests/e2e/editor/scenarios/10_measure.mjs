@@ -77,8 +77,9 @@ session(
       window,
     ) => {
       await window.openFile("csoftmax.py");
-      for (const offer of ["Profile this module", "Benchmark", "Verify autotune"]) await window.lens(offer).waitFor();
-      await window.lens("Benchmark").click();
+      for (const offer of ["Profile this module", "Benchmark", "Verify autotune"])
+        await window.lens(offer).first().waitFor();
+      await window.lens("Benchmark").first().click();
       await window.toast(/alone: .*\((warm|cold)\)/).waitFor({ timeout: RUN_MS });
       const lens = window.lens("alone:").first();
       await lens.waitFor();
