@@ -158,6 +158,28 @@ def test_tensor_core_shape(n: int, expected: int) -> None:
         assert found[0].evidence["verified"] is False
 
 
+@pytest.mark.parametrize(
+    ("shapes", "strides", "expected"),
+    [
+        (([50_257, 4096], [4096, 1024]), ([1, 50_257], [1024, 1]), 1),
+        (([50_304, 4096], [4096, 1024]), ([1, 50_304], [1024, 1]), 0),
+        (([50_257, 4096], [4096, 1024]), ([4096, 1], [1024, 1]), 0),
+        (([4096, 1024], [1024, 50_257]), ([1024, 1], [1, 1024]), 1),
+    ],
+    ids=["a weight's gradient", "the same padded", "rows of a multiple", "the head itself"],
+)
+def test_rows_that_begin_at_odd_places(
+    shapes: tuple[list[int], ...], strides: tuple[list[int], ...], expected: int
+) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.op("aten::mm", t + 1, 50, dims=list(shapes), types=[HALF, HALF], strides=list(strides))
+        b.kernel("cutlass", t + 10, 900.0, launched=t + 5)
+    assert len(_by_code(find(b.context(devices=HOPPER)), "tensor-core-shape")) == expected
+
+
 def test_the_padded_product_can_be_timed_as_it_is_written() -> None:
     b = _gemm("nvjet", types=(HALF, HALF), dims=([4096, 1023], [1023, 50_257]))
     (finding,) = _by_code(find(b.context(devices=HOPPER)), "tensor-core-shape")

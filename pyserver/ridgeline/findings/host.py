@@ -192,6 +192,12 @@ class HostFacts:
         args = int(self.trace.ops.args[op]) if op >= 0 else -1
         return self._dims[args] if args >= 0 else []
 
+    def strides_of(self, op: int) -> list[list[int]]:
+        """Strides of the inputs, ``[]`` for what is no tensor; empty if not recorded."""
+        args = int(self.trace.ops.args[op]) if op >= 0 else -1
+        rows = (self.trace.op_args.input_strides[args] or []) if args >= 0 else []
+        return [list(r) if isinstance(r, (list, tuple)) and all(isinstance(s, int) for s in r) else [] for r in rows]
+
     @cached_property
     def _types(self) -> list[list[str]]:
         return [list(types or []) for types in self.trace.op_args.input_types]

@@ -34,11 +34,21 @@ def rule(facts: Facts) -> list[Candidate]:
             shape is not None
             and _speedup(facts, row) != 1.0
             and min(shape[1:]) >= MIN_DIM
-            and any(d % MULTIPLE for d in (shape.n, shape.k))
+            and _misaligned(facts, op, shape)
         ):
             rows.append(row)
             shapes[row] = shape
     return [_candidate(facts, at, mine, shapes[mine[0]]) for at, mine in facts.by_line(rows)]
+
+
+def _misaligned(facts: Facts, op: int, shape: Shape) -> bool:
+    """Whether rows of an operand or of the result begin at odd places. Of a transposed operand (a weight's gradient) that is the
+    other dimension, which its strides tell; where they were not recorded N and K count."""
+    strides = [s for s in facts.strides_of(op) if len(s) >= 2]
+    if len(strides) < 2:
+        return any(d % MULTIPLE for d in (shape.n, shape.k))
+    steps = [max(s[-2:]) for s in strides[-2:]]
+    return shape.n % MULTIPLE != 0 or any(step % MULTIPLE for step in steps)
 
 
 def _candidate(facts: Facts, at: SourceRef | None, rows: list[int], shape: Shape) -> Candidate:
