@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ridgeline.trace.tables import Trace
+from ridgeline.trace.tables import F64, I32, Trace
 
 MAKES = ("aten::empty", "aten::empty_strided")
 """What ``empty_like``, ``zeros``, ``new_empty``… come down to."""
@@ -21,23 +21,51 @@ PLACE = {"aten::empty": 1, "aten::empty_strided": 2}
 """Position of the type among the op's arguments."""
 
 
-def made_before(trace: Trace, call: int) -> tuple[tuple[tuple[int, ...], str], ...]:
-    """(shape, type) of the tensors allocated between the launch ``call`` and the one before it in its thread."""
-    calls, ops = trace.calls, trace.ops
-    if call < 0:
-        return ()
-    at, thread = float(calls.start[call]), calls.tid[call]
-    launches = [i for i, name in enumerate(trace.strings) if "Launch" in name]
-    earlier = calls.start[(calls.tid == thread) & (calls.start < at) & np.isin(calls.name, launches)]
-    since = float(earlier.max()) if len(earlier) else -math.inf
-    names = {i: text for i, text in enumerate(trace.strings) if text in MAKES}
-    inside = (ops.tid == thread) & (ops.start > since) & (ops.start < at) & np.isin(ops.name, list(names))
-    found = []
-    for row in np.flatnonzero(inside):
-        made = _made(trace, int(ops.args[row]), names[int(ops.name[row])])
-        if made is not None:
-            found.append(made)
-    return tuple(found)
+class Allocations:
+    """What each launch found newly allocated; tables are made at the first question."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._launches: dict[int, F64] = {}
+        """Thread -> starts of its launches, sorted."""
+        self._makes: dict[int, tuple[F64, I32]] = {}
+        """Thread -> starts of its allocations, sorted, and their rows."""
+        self._ready = False
+
+    def before(self, call: int) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """(shape, type) of the tensors allocated between the launch ``call`` and the one before it in its thread; of a graph
+        that is replayed nothing is known."""
+        trace = self._trace
+        if call < 0 or "Graph" in trace.strings[int(trace.calls.name[call])]:
+            return ()
+        if not self._ready:
+            self._prepare()
+        at, thread = float(trace.calls.start[call]), int(trace.calls.tid[call])
+        launches = self._launches.get(thread)
+        if launches is None or thread not in self._makes:
+            return ()
+        place = int(np.searchsorted(launches, at))
+        since = float(launches[place - 1]) if place > 0 else -math.inf
+        starts, rows = self._makes[thread]
+        first, last = (int(n) for n in np.searchsorted(starts, (since, at)))
+        found = []
+        for row in rows[first:last]:
+            made = _made(trace, int(trace.ops.args[row]), trace.strings[int(trace.ops.name[row])])
+            if made is not None:
+                found.append(made)
+        return tuple(found)
+
+    def _prepare(self) -> None:
+        calls, ops, strings = self._trace.calls, self._trace.ops, self._trace.strings
+        launches = np.isin(calls.name, [i for i, name in enumerate(strings) if "Launch" in name])
+        makes = np.flatnonzero(np.isin(ops.name, [i for i, name in enumerate(strings) if name in MAKES]))
+        for thread in np.unique(calls.tid[launches]):
+            self._launches[int(thread)] = np.sort(calls.start[launches & (calls.tid == thread)])
+        for thread in np.unique(ops.tid[makes]):
+            rows = makes[ops.tid[makes] == thread]
+            rows = rows[np.argsort(ops.start[rows], kind="stable")].astype(np.int32)
+            self._makes[int(thread)] = (ops.start[rows], rows)
+        self._ready = True
 
 
 def _made(trace: Trace, args: int, name: str) -> tuple[tuple[int, ...], str] | None:

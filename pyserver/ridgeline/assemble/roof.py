@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ridgeline.assemble.allocations import made_before
+from ridgeline.assemble.allocations import Allocations
 from ridgeline.assemble.direct import DirectLaunches
 from ridgeline.assemble.kernels import KernelRows, op_chain, triton_args
 from ridgeline.attribution.model import Attribution
@@ -105,7 +105,7 @@ def add_roofline(
     share of the batches' positions that are no padding, where lengths were recorded; ``tuned``: the configurations chosen
     (``Sidecar.tuned``); ``direct``: arguments of the program's own Triton kernels; ``programs``: texts that may define such kernels where no
     statement of theirs is known."""
-    sources = _KernelSources(attribution, tuned or {}, programs)
+    sources = _KernelSources(attribution, tuned or {}, programs, Allocations(trace))
     twins: dict[tuple[Any, ...], list[KernelInput]] = {}
     for kernel, row in zip(rows.kernels, rows.first_work):
         spec = specs.get(kernel.device)
@@ -199,7 +199,7 @@ def _input(
         num_gb=_number(triton.get("kernel_num_gb")),
         kernel_flop=_number(triton.get("kernel_flop")),
         copy_bytes=copied if copied == copied else None,
-        allocated=made_before(trace, int(work.call[row])) if direct else (),
+        allocated=sources.allocated(int(work.call[row])) if direct else (),
         on_cpu=work.on_cpu,
         useful_rows_pct=useful_rows_pct,
     )
@@ -228,12 +228,20 @@ class _KernelSources:
     """The text of a kernel: its own file, or its definition in the wrapper module."""
 
     def __init__(
-        self, attribution: Attribution, tuned: Mapping[str, dict[str, Any]], programs: Sequence[str] = ()
+        self,
+        attribution: Attribution,
+        tuned: Mapping[str, dict[str, Any]],
+        programs: Sequence[str] = (),
+        allocations: Allocations | None = None,
     ) -> None:
+        self._allocations = allocations
         self._attribution = attribution
         self._programs = programs
         self._tuned = {stem_of(path): config for path, config in tuned.items()}
         self._definitions: dict[str, dict[str, str]] = {}
+
+    def allocated(self, call: int) -> tuple[tuple[tuple[int, ...], str], ...]:
+        return self._allocations.before(call) if self._allocations is not None else ()
 
     def of(self, row: int, symbol: str, kernel_file: Any) -> str | None:
         index = int(self._attribution.site[row])
