@@ -144,7 +144,8 @@ async def test_above_each_kernel_stands_its_benchmark(vscode: Session, project: 
     line = project.line_of("def scale(", "model")
     own = {"uri": model, "name": "scale"}
     assert await offered(vscode, model) == [(line, "Benchmark", own)]
-    python = analysis(project, row("scale", line + 1))
+    crowded = {**TIMES, "note": "its threads were without a core 42% of the time: too long, …"}
+    python = analysis(project, row("scale", line + 1), row("scale#2", line + 1, warm=crowded))
     found = await vscode.command(
         "ridgeline.server.benchmark", {**own, "python": sys.executable, "analysisPython": str(python)}
     )
@@ -153,6 +154,10 @@ async def test_above_each_kernel_stands_its_benchmark(vscode: Session, project: 
     assert arguments[arguments.index("--kernel") + 1] == "scale"
     assert str(project.model) in arguments
     assert await offered(vscode, model) == [(line, "alone: 8.02 µs (warm) · 2810 GB/s", own)]
+    python = analysis(project, row("scale", line + 1, warm=crowded))
+    await vscode.command("ridgeline.server.benchmark", {**own, "python": sys.executable, "analysisPython": str(python)})
+    ((_, title, _),) = await offered(vscode, model)
+    assert title == "alone: 8.02 µs (warm) · 2810 GB/s · too long: the machine is busy"
 
 
 async def test_a_benchmark_that_fails_says_why(vscode: Session, project: Project) -> None:

@@ -67,7 +67,8 @@ def _kernel(server: RidgelineServer, params: Json) -> Json | None:
 def _keep(server: RidgelineServer, params: Json, file: Path, result: Json) -> str:
     """Has what was measured shown above the kernels, and verified gains on the lines; returns it in a sentence."""
     uri = uri_of(file)
-    measured = {row["line"] - 1: wording.benched_words(row) for row in result["kernels"] if row.get("line")}
+    # Of a kernel with several sets of arguments the first stands above it.
+    measured = {row["line"] - 1: wording.benched_words(row) for row in reversed(result["kernels"]) if row.get("line")}
     server.benched[uri] = {**server.benched.get(uri, {}), **measured}
     of_name = {kernel["name"]: kernel["id"] for kernel in _known(server, uri)}
     asked = _kernel(server, params)

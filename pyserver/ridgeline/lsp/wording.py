@@ -163,4 +163,7 @@ def benched_words(row: Json) -> str:
     gain = f"autotune: {tuned['sentence']}" if tuned.get("sentence") else ""
     if tuned.get("state") == "verified":
         gain = f"autotune: {tuned['speedup']:.2f}× verified"
-    return joined(f"alone: {said}" if said else "below the timer's resolution", rate, gain)
+    notes = [str((row.get(state) or {}).get("note") or "") for state in ("warm", "cold")]
+    crowded = any("without a core" in note for note in notes)
+    doubt = "too long: the machine is busy" if crowded else "unsteady" if any("unsteady" in n for n in notes) else ""
+    return joined(f"alone: {said}" if said else "below the timer's resolution", rate, gain, doubt)
