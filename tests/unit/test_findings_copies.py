@@ -374,3 +374,25 @@ def test_what_is_left_out_of_communication_is_said() -> None:
     assert "The first collective of the recording (9 ms) is left out" in finding.message
     assert finding.time_us == pytest.approx(7 * 2_000.0)
     assert finding.evidence["left_out_first_us"] == 9_000.0
+
+
+@pytest.mark.parametrize(("late", "lost"), [(False, 100.0), (True, 300.0)])
+def test_where_the_host_sets_the_pace_its_wait_for_a_copy_is_lost(late: bool, lost: float) -> None:
+    """It launches nothing while it waits 300 µs. ``late``: kernels come one by one, each launched when the device is dry."""
+    b = TraceBuilder()
+    for k in range(6):
+        t = 2_000.0 * k
+        b.step(t, 2_000.0)
+        b.line(t, t + 320, "train.py", 5, "x = x.to(device)")
+        b.op("aten::to", t + 1, 310.0)
+        b.copy("Memcpy HtoD (Pinned -> Device)", t + 5, 300.0, launched=t + 2, nbytes=3e6)
+        b.sync(t + 8, 300.0)
+        b.line(t + 320, t + 2_000, "train.py", 6, "loss = model(x)")
+        if late:
+            for i in range(8):
+                u = t + 405.0 + 195.0 * i
+                b.kernel("small", u, 100.0, launched=u - 20)
+        else:
+            b.kernel("gemm", t + 405.0, 1_600.0, launched=t + 385)
+    (finding,) = _by_code(find(b.context()), "blocking-copy")
+    assert finding.time_us == pytest.approx(lost, rel=0.15)

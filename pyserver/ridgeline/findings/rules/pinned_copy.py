@@ -51,12 +51,16 @@ def _within(facts: Facts, op: int, time: float) -> bool:
 
 def _blocking(facts: Facts, at: SourceRef | None, rows: list[int], waits: list[Block]) -> Candidate:
     gap = spans.subtract(spans.together(*(b.gap for b in waits)), facts.loader_spans)
-    cost = facts.real(gap)
+    if facts.queue.host_bound:
+        # While the host waits for the copy it launches nothing; where it sets the pace the whole wait is lost, and no more.
+        copying = facts.exposed(np.array(rows, dtype=np.int32))
+        gap = spans.together(gap, spans.intersect(copying, spans.of((b.start, b.end) for b in waits)))
+    cost = min(facts.real(gap), sum(b.wait_us for b in waits))
     return Candidate(
         code="blocking-copy",
         title="The host waits for a copy from pinned memory",
         fact=f"The host waits for its copy {words.times(len(waits) / facts.n)} {facts.per}, "
-        f"{words.time(facts.per_step(sum(b.wait_us for b in waits)))}, and the device then idles {words.time(facts.per_step(cost))}.",
+        f"{words.time(facts.per_step(sum(b.wait_us for b in waits)))}; {words.time(facts.per_step(cost))} of the device's time are lost by it.",
         advice="non_blocking=True: the memory is pinned, so the copy can run while the host goes on.",
         at=at,
         cost_us=cost,
