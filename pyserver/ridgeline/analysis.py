@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ridgeline import index, own_categories, profile_io
+from ridgeline.assemble.cut import end_with_steps
 from ridgeline.assemble.devices import (
     category_rows,
     device_rows,
@@ -145,6 +146,7 @@ def analyze(recording: Recording) -> ProfileDocument:
     """Read, attribute, group, estimate, find. Each room sees only what those before it left."""
     trace = _read_first(recording)
     adopt_steps(trace, recording.sidecar, recording.trace.name)
+    end_with_steps(trace, recording.sidecar, recording.trace.name)
     work = work_table(trace)
     ahead = pace_by_device(trace, work)
     select_steps(trace, recording.select_steps)

@@ -120,19 +120,23 @@ def category_rows(work: WorkTable, rows: KernelRows) -> list[CategoryRow]:
 
 
 def step_rows(trace: Trace, work: WorkTable) -> list[Step]:
-    """Each step's wall time and the device work that it launched (by when the host asked for it)."""
+    """Each step's wall time and the device work that it launched (by when the host asked for it).
+
+    Where the CPU is the device nothing runs later: a step's work is what ran in it, up to its end, from whichever step.
+    """
     asked = asked_at(trace, work)
     end = work.start + work.time if not work.on_cpu else work.end
     steps = []
     for row in trace.steps:
         since, until = row.asked or (row.start, row.start + row.dur)
         mine = (asked >= since) & (asked < until)
+        busy = clip(union(work.start, end), since, until) if work.on_cpu else union(work.start[mine], end[mine])
         steps.append(
             Step(
                 name=row.name,
                 start_us=trace.origin_ns / 1000 + row.start,
                 wall_us=row.dur,
-                busy_us=union(work.start[mine], end[mine]).total,
+                busy_us=busy.total,
                 kernels=int(mine.sum()),
                 window=row.window,
             )
