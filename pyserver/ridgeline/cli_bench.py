@@ -17,7 +17,6 @@ from ridgeline.cli_common import (
     CommandError,
     check_format,
     environment,
-    harmless,
     interpreter,
     named_sizes,
     say,
@@ -25,7 +24,7 @@ from ridgeline.cli_common import (
     write_json,
 )
 from ridgeline.inductor.files import MAX_FILE_BYTES
-from ridgeline.runs import processes
+from ridgeline.runs import compile_folders, processes
 
 RUNS_SEARCHED = 20
 CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -220,24 +219,24 @@ def _text(file: Path) -> str:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise CommandError(f"{file} is too large for a generated file")
-        return file.read_text(
-            encoding="utf-8-sig", errors="replace"
-        )  # an editor may have put a mark of the encoding first
+        # An editor may have put a mark of the encoding first.
+        return file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise CommandError(f"cannot read {file}: {error.strerror or error}") from error
 
 
 def _plain_folder() -> str | None:
     """None for the system's temporary folder; another where its name would break Inductor's C++ compilation."""
-    return None if harmless(tempfile.gettempdir()) else "/tmp"
+    return None if compile_folders.harmless(tempfile.gettempdir()) else "/tmp"
 
 
 def _environment(asked: dict[str, str], folder: str, *, private: bool) -> dict[str, str]:
     """The user's caches as they are for a plain benchmark (nothing new is compiled there that the module would not
     compile itself); folders of our own for a search, and where the name of theirs would break the compilation."""
     env = {**os.environ, **asked}
+    env.update(compile_folders.instead(env))
     for name in CACHE_FOLDERS:
-        if private or not harmless(env.get(name, "")):
+        if private or not compile_folders.harmless(env.get(name, "")):
             env[name] = os.path.join(folder, name.lower())
     return env
 

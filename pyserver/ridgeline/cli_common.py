@@ -73,11 +73,6 @@ def check_seconds(option: str, value: float) -> None:
         raise CommandError(f"{option} {value}: give a number of seconds")
 
 
-def harmless(path: str) -> bool:
-    """Whether Inductor's C++ compilation survives this folder: it splits its command line at spaces, loses backslashes."""
-    return not any(character in path for character in " \t\\\"'")
-
-
 def named_sizes(pairs: list[str]) -> dict[str, int]:
     """``NAME=NUMBER`` of ``--size``. Raises :class:`CommandError`."""
     sizes = {}

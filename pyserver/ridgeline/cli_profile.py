@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import signal
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,19 +16,17 @@ from ridgeline.cli_common import (
     CommandError,
     check_format,
     environment,
-    harmless,
     interpreter,
     named_sizes,
     say,
 )
 from ridgeline.cli_progress import ProgressLine
-from ridgeline.runs import processes
+from ridgeline.runs import compile_folders, processes
 from ridgeline.runs.folder import RunFolder
 from ridgeline.runs.launch import Session
 from ridgeline.runs.spec import RunSpec, SpecError
 from ridgeline.runs.store import Store, StoreError
 
-_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _PATIENCE_S = 15.0
 """A program that ends this soon after its result is there gets it shown below its own output, where a person looks."""
 
@@ -112,9 +108,9 @@ class Request:
             found = of_file(path, sizes)
         except SizeError as error:
             raise CommandError(str(error)) from error
-        if found is not None and not harmless({**os.environ, **spec.env}.get(_CACHE, "")):
+        if found is not None:
             # A module by itself is compiled anew: not in a folder whose name breaks that. (A program's own is its business.)
-            spec.env[_CACHE] = os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+            spec.env.update(compile_folders.instead({**os.environ, **spec.env}))
         return found
 
 

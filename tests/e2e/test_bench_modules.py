@@ -209,10 +209,12 @@ def test_the_kernels_of_a_module_with_a_broken_harness(made: Path, tmp_path: Pat
 
 def test_a_cache_folder_with_a_space_is_not_used(made: Path, tmp_path: Path) -> None:
     """UP-65: the compiler of Inductor's C++ would be given a split path."""
-    spaced = tmp_path / "a b"
+    spaced, temporary = tmp_path / "a b", tmp_path / "c d"
+    temporary.mkdir()
     status, document, err = bench(
-        made / "cunbacked0.py", "--warm-cache", "--size", "u0=64", env={"TORCHINDUCTOR_CACHE_DIR": str(spaced)}
-    )
+        made / "cunbacked0.py", "--warm-cache", "--size", "u0=64",
+        env={"TORCHINDUCTOR_CACHE_DIR": str(spaced), "TMPDIR": str(temporary)},
+    )  # fmt: skip
     assert status == 0, err
     assert not spaced.exists()
     assert measured(document)

@@ -14,6 +14,8 @@ from ridgeline.agent.generated import is_generated
 from ridgeline.agent.spec import from_dict
 from ridgeline.bench.module_inputs import SizeError, of_file
 from ridgeline.cli_profile import Request
+from ridgeline.lsp.requests import run_spec
+from ridgeline.lsp.settings import Settings
 from ridgeline.runs.spec import RunSpec
 
 DYNAMIC = (
@@ -83,6 +85,13 @@ def test_a_module_is_not_compiled_in_a_folder_with_a_space(tmp_path: Path, monke
     assert "TORCHINDUCTOR_CACHE_DIR" not in request(module).spec().env
     named = request(module, env=["TORCHINDUCTOR_CACHE_DIR=/tmp/back\\slash"]).spec()
     assert "\\" not in named.env["TORCHINDUCTOR_CACHE_DIR"]
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    monkeypatch.setenv("TMPDIR", "/tmp/a b")  # where the default cache lies, and the compiler's own files
+    assert request(module).spec().env == {"TMPDIR": "/tmp"}
+    assert request(script).spec().env == {}
+    wanted = {"python": sys.executable, "analysisPython": sys.executable}
+    assert run_spec(wanted, module, [tmp_path], Settings()).env == {"TMPDIR": "/tmp"}
+    assert run_spec(wanted, script, [tmp_path], Settings()).env == {}
 
 
 def test_generated_modules_are_known_by_their_content() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import ridgeline
 from ridgeline.lsp.places import folder_of
 from ridgeline.lsp.settings import RunSettings, SettingError, Settings, read_env_file, substitute
+from ridgeline.runs import compile_folders
 from ridgeline.runs.spec import RunSpec
 
 Json = dict[str, Any]
@@ -70,13 +71,17 @@ def run_spec(params: Json, file: Path | None, folders: list[Path], settings: Set
         cwd_text = params.get("cwd") or run.cwd
         cwd = where.path(cwd_text, "ridgeline.run.cwd") if cwd_text else where.default_cwd
         arguments = params["args"] if params.get("args") is not None else run.args
+        inputs = _module_inputs(file) if file is not None and not module and not arguments else None
+        env = environment(params, run, where)
+        if inputs is not None:  # a module by itself is compiled anew: in folders whose names do not break that
+            env.update(compile_folders.instead({**inherited_environment(), **env}))
         return RunSpec(
             target=str(module) if module else str(file),
             module=bool(module),
             python=str(interpreter(params, settings, where)),
             cwd=str(cwd),
             args=[where.resolve(str(argument), "ridgeline.run.args") for argument in arguments],
-            env=environment(params, run, where),
+            env=env,
             steps=_choice(params, "steps", run.steps),
             warmup=_choice(params, "warmup", run.warmup),
             device=_choice(params, "device", run.device),
@@ -89,7 +94,7 @@ def run_spec(params: Json, file: Path | None, folders: list[Path], settings: Set
             keep_on_cancel=False,
             user_roots=[str(folder) for folder in folders],
             analysis=[*analysis_command(params, settings, where), *category_options(settings.categories)],
-            module_inputs=_module_inputs(file) if file is not None and not module and not arguments else None,
+            module_inputs=inputs,
         )
     except SettingError as error:
         raise RequestError("bad-setting", str(error)) from error
