@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ridgeline.roofline import blocks, products
 from ridgeline.roofline.dtypes import itemsize
-from ridgeline.roofline.expressions import held, opaque
+from ridgeline.roofline.expressions import held, opaque, unconverted
 from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value, count_of
 from ridgeline.roofline.walk import BLOCK_AXIS
 
@@ -95,9 +95,11 @@ def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Va
         return of_kind(walker.apply(function, arguments, tag=name), "float")
     if name in ("maximum", "minimum"):
         integer = first.kind in INTEGER
-        result = walker.apply(
-            "nan_max" if full.startswith("triton_helpers") and not integer else "where", arguments, tag=name
-        )
+        function = "nan_max" if full.startswith("triton_helpers") and not integer else "where"
+        halves = unconverted(arguments)
+        if halves:
+            return reconverted(walker, walker.apply(function, halves, tag=name))
+        result = walker.apply(function, arguments, tag=name)
         if integer:
             return opaque(walker, arguments, result)
         return of_kind(result, first.kind if first.const is None else arguments[-1].kind)
@@ -331,21 +333,22 @@ def reduced_axes(walker: Walker, node: ast.Call, name: str, axes: frozenset[str]
     return frozenset(ordered[place : place + 1] or ordered[-1:])
 
 
+def reconverted(walker: Walker, chosen: Value) -> Value:
+    """One of such values, which is converted when it is used."""
+    chosen.kind = "half"
+    wide = Value(chosen.axes, "float", hold=chosen.hold, level=chosen.level, key=walker.number(("widen", chosen.key)))
+    wide.raw = chosen
+    return wide
+
+
 def where(walker: Walker, arguments: list[Value]) -> Value:
     test, first, second = arguments
     if test.const is True:
         return first
     picked = first if first.const is None else second
-    if any(v.raw is not None for v in (first, second)) and all(
-        v.raw is not None or v.const is not None for v in (first, second)
-    ):
-        halves = [v.raw or v for v in (first, second)]  # chosen before they are converted
-        chosen = of_kind(walker.apply("where", [test, *halves]), "half")
-        wide = Value(
-            chosen.axes, "float", hold=chosen.hold, level=chosen.level, key=walker.number(("widen", chosen.key))
-        )
-        wide.raw = chosen
-        return wide
+    halves = unconverted([first, second])
+    if halves:
+        return reconverted(walker, walker.apply("where", [test, *halves]))
     # a choice by a mask that only cuts what overhangs is a predicate of the instruction whose result is chosen
     overhang = bool(test.bounds) and all(b.low <= 0 and b.high >= count_of(dict(b.terms)) for b in test.bounds)
     result = walker.apply("where", arguments, 0.0 if overhang else 1.0)

@@ -147,7 +147,7 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
     axes = left.axes | right.axes
     if bounds and test in (ast.GtE, ast.Gt):
         cost *= LOWER
-    result = walker.apply(name, [left, right], cost if axes else 0.0, tag=test)
+    result = walker.apply(name, unconverted([left, right]) or [left, right], cost if axes else 0.0, tag=test)
     result.kind, result.bounds = "bool", bounds
     return result
 
@@ -167,6 +167,14 @@ def identity(node: ast.Compare, left: Value, right: Value) -> bool | None:
     if not known:
         return None
     return same if isinstance(node.ops[0], (ast.Is, ast.Eq)) else not same
+
+
+def unconverted(values: list[Value]) -> list[Value]:
+    """The half-precision values that ``values`` are conversions of, where all are, or numbers: they are compared and chosen before
+    they are converted. Empty otherwise."""
+    if not any(v.raw is not None for v in values) or not all(v.raw is not None or v.const is not None for v in values):
+        return []
+    return [v.raw or v for v in values]
 
 
 def masks(value: Value) -> bool:
