@@ -258,6 +258,26 @@ def hooked() -> tuple[TritonCalls, type, list[Any]]:
     return calls, kind, complaints
 
 
+def test_an_interpreter_that_launches_by_index_is_looked_at_too(program: dict[str, Any]) -> None:
+    """Triton before 3.6: ``InterpretedFunction`` has no ``run`` of its own."""
+    calls = TritonCalls(lambda what, error: None)
+
+    class Interpreted:
+        __module__ = "triton.runtime.interpreter"
+
+        def __init__(self, function: Any) -> None:
+            self.fn = function
+
+        def __getitem__(self, grid: Any) -> Any:
+            return lambda *args, **kwargs: "launched"
+
+    calls.on_runtime(SimpleNamespace(InterpretedFunction=Interpreted, __name__="triton.runtime.interpreter"))  # type: ignore[arg-type]
+    x = Tensor(64)
+    assert Interpreted(program["scale"].fn)[(4,)](x, x, 64, BLOCK=32) == "launched"
+    ((call,),) = (row["calls"] for row in calls.rows())
+    assert (call["grid"], [one.get("value") for one in call["arguments"]]) == ([4], [None, None, 64, 32])
+
+
 def test_distinct_arguments_are_kept_and_most_launches_are_only_counted(
     program: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,8 +63,12 @@ class TritonCalls:
         for name in ("JITFunction", "InterpretedFunction"):
             kind: Any = getattr(module, name, None)
             # The one class imports the other's module in some versions: each is wrapped where it is defined.
-            if kind is not None and kind.__module__ == module.__name__ and "run" in vars(kind):
+            if kind is None or kind.__module__ != module.__name__:
+                continue
+            if "run" in vars(kind):
                 kind.run = self._wrapped(kind.run)
+            elif "__getitem__" in vars(kind):
+                kind.__getitem__ = self._indexed(kind.__getitem__)
 
     def on_autotuner(self, module: ModuleType) -> None:
         """``triton.runtime.autotuner``: what it tries out is not what the program launches."""
@@ -84,20 +88,35 @@ class TritonCalls:
         tuner._bench = _bench
 
     def _wrapped(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        counts = self._counts
-
         def ridgeline_run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-            count = counts[id(kernel)] = counts.get(id(kernel), 0) + 1
-            try:
-                if count <= FIRST or not count & (count - 1) or id(kernel) in self._unread or profiling():
-                    self._look(kernel, args, kwargs)
-            except Exception as error:  # noqa: BLE001 - private attributes of Triton; the launch itself must go on
-                if id(kernel) not in self._failed:
-                    self._failed.add(id(kernel))
-                    self._complain("arguments of a Triton kernel", error)
+            self._launched(kernel, args, kwargs)
             return run(kernel, *args, **kwargs)
 
         return ridgeline_run
+
+    def _indexed(self, getitem: Callable[..., Any]) -> Callable[..., Any]:
+        """``kernel[grid]`` of an interpreter that launches from there (Triton before 3.6)."""
+
+        def ridgeline_getitem(kernel: Any, grid: Any) -> Any:
+            inner = getitem(kernel, grid)
+
+            def launch(*args: Any, **kwargs: Any) -> Any:
+                self._launched(kernel, args, {**kwargs, "grid": grid})
+                return inner(*args, **kwargs)
+
+            return launch
+
+        return ridgeline_getitem
+
+    def _launched(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        count = self._counts[id(kernel)] = self._counts.get(id(kernel), 0) + 1
+        try:
+            if count <= FIRST or not count & (count - 1) or id(kernel) in self._unread or profiling():
+                self._look(kernel, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - private attributes of Triton; the launch itself must go on
+            if id(kernel) not in self._failed:
+                self._failed.add(id(kernel))
+                self._complain("arguments of a Triton kernel", error)
 
     def _look(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if kwargs.get("warmup") or getattr(self._trial, "on", False):
