@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ridgeline.roofline.indices import FAR
 from ridgeline.roofline.symbolic import LARGEST, Atom, Bound, Descriptor, Value, count_of, form
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
 
-FAR = 1 << 20
-"""Stands for a stride that is only known at run time."""
 ARGUMENTS = ("base", "shape", "strides", "offsets", "block_shape")
 """Of ``make_block_ptr`` in order; a descriptor has the same without offsets."""
 

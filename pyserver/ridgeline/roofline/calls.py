@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ridgeline.roofline import blocks, products
 from ridgeline.roofline.dtypes import itemsize
-from ridgeline.roofline.expressions import held, opaque, unconverted
+from ridgeline.roofline.expressions import unconverted
+from ridgeline.roofline.indices import held, opaque
 from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value, count_of
 from ridgeline.roofline.walk import BLOCK_AXIS
 
