@@ -194,3 +194,24 @@ def test_what_a_module_does_to_its_own_buffers_is_no_fallback(name: str, line: s
     context = _generated(name, "float").context()
     context.generated = {} if line is None else {"cabc.py": text, "kernel.py": "def triton_(in_ptr0): pass"}
     assert len(_by_code(find(context), "fallback-kernel")) == expected
+
+
+def test_a_fallback_of_many_operators_is_one_call() -> None:
+    """On a CPU every operator within it is a row of work; on a device one operator may be several kernels."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 1000.0
+        b.step(t, 1000.0)
+        b.line(t, t + 990, "infer.py", 7, "y = model(x)")
+        b.op("Torch-Compiled Region: 0/0", t, 990)
+        b.op("## Call CompiledFxGraph fabc ##", t + 5, 980)
+        for i in range(2):
+            u = t + 10 + 400 * i
+            b.op("aten::_transformer_encoder_layer_fwd", u, 390)
+            for j in range(5):
+                b.op("aten::add", u + 10 + 60 * j, 50, dims=[[64, 64]], types=["float"])
+    found = _by_code(_find([], b), "fallback-kernel")
+    assert [(f.evidence["op"], f.evidence["calls_per_step"]) for f in found] == [
+        ("aten::_transformer_encoder_layer_fwd", 2.0)
+    ]
+    assert "2 times per step" in found[0].message

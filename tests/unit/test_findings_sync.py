@@ -8,6 +8,7 @@ from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.blocking import blocks, direction_of
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.rules.hidden_sync import SAVED_SHARE
 from ridgeline.profile import Finding
 
 
@@ -34,8 +35,9 @@ def test_cost_is_the_gap_until_the_queue_refills() -> None:
     finding = _syncs(find(b.context()))[0]
     assert (finding.file, finding.line) == ("train.py", 30)
     assert finding.time_us == pytest.approx(50.0)
-    assert finding.saving_us == pytest.approx(50.0)
-    assert finding.step_gain_pct == pytest.approx(5.0)
+    assert finding.saving_us == pytest.approx(50.0 * SAVED_SHARE)
+    assert finding.saving_bound_us == pytest.approx(50.0), "all of the gap is the bound"
+    assert finding.step_gain_pct == pytest.approx(5.0 * SAVED_SHARE)
     assert finding.evidence["host_us_per_step"] == pytest.approx(406.0)
     assert finding.evidence["wait_in"] == "cudaMemcpyAsync", "the wait of item() sits in the copy call"
     assert finding.evidence["count_per_step"] == 1.0

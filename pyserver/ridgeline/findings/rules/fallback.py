@@ -36,6 +36,7 @@ COMPLEX = "c10::complex"
 
 def rule(facts: Facts) -> list[Candidate]:
     groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    calls: dict[tuple[str, str, int], set[int]] = defaultdict(set)
     places: dict[tuple[str, str, int], SourceRef] = {}
     regions, called = Regions(facts), _called(facts)
     for row in facts.recorded_work:
@@ -45,10 +46,11 @@ def rule(facts: Facts) -> list[Candidate]:
         if at is not None:
             key = (facts.op_name(op), at.file, at.line)
             groups[key].append(row)
+            calls[key].add(op)  # one call may be many rows: operators within it, or several kernels
             places[key] = at
     reported = {(e.file, e.line) for e in facts.document.compile_events if e.kind == "fallback"}
     return [
-        _candidate(facts, name, places[name, file, line], rows)
+        _candidate(facts, name, places[name, file, line], rows, len(calls[name, file, line]))
         for (name, file, line), rows in groups.items()
         if (file, line) not in reported
     ]
@@ -76,7 +78,7 @@ def _chosen(name: str) -> bool:
     return bare in CHOSEN or name in VIEWS or bare.startswith((*CHOSEN_PREFIXES, "view", "resolve_", "real", "imag"))
 
 
-def _candidate(facts: Facts, name: str, at: SourceRef, rows: list[int]) -> Candidate:
+def _candidate(facts: Facts, name: str, at: SourceRef, rows: list[int], calls: int) -> Candidate:
     types = {t for r in rows for a in facts.ancestors(int(facts.work.op[r])) for t in facts.types_of(a)}
     complex_type = any(t.startswith(COMPLEX) for t in types)
     why = "complex types have no generated code" if complex_type else "Inductor has no code of its own for it"
@@ -84,12 +86,12 @@ def _candidate(facts: Facts, name: str, at: SourceRef, rows: list[int]) -> Candi
     return Candidate(
         code="fallback-kernel",
         title="An operation that Inductor does not compile",
-        fact=f"{name} runs as an ATen fallback inside compiled code, {words.times(len(rows) / facts.n)} {facts.per} "
+        fact=f"{name} runs as an ATen fallback inside compiled code, {words.times(calls / facts.n)} {facts.per} "
         f"({words.time(facts.per_step(total))}): {why}, and nothing fuses with it.",
         advice="Write it with real and imaginary parts apart."
         if complex_type
         else "Write it in operations that compile.",
         at=at,
         cost_us=None if complex_type else total,
-        evidence={"op": name, "calls_per_step": len(rows) / facts.n, "complex": complex_type},
+        evidence={"op": name, "calls_per_step": calls / facts.n, "complex": complex_type},
     )
