@@ -68,7 +68,7 @@ def train(epochs=1, max_batches=40):
             loss = nn.functional.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
-            optimizer.step()
+            optimizer.step()  # may: single-tensor-optimizer
 
 
 if __name__ == "__main__":
