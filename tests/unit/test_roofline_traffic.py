@@ -3,13 +3,16 @@ library kernels whose padding or skipping decides what they move and multiply.""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ridgeline.roofline import gemm
+from ridgeline.roofline import estimate, gemm
 from ridgeline.roofline.conv import convolution
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.model import demand_of
+from ridgeline.roofline.peaks import device_spec
 from ridgeline.roofline.traffic import ATOMIC, PARTIAL, lines
 from ridgeline.roofline.triton_model import analyse
 from roofline_kernels import H200, inductor_file, launch, op, pointwise
@@ -152,3 +155,13 @@ def test_factors_in_tf32_that_do_not_run_along_the_depth_are_turned() -> None:
     )
     assert across - along == pytest.approx(gemm.TURNED / 128)
     assert both - along == pytest.approx(2 * gemm.TURNED / 128)
+
+
+def test_an_op_whose_child_does_the_work_has_no_rate() -> None:
+    """25 us of its own for a product of 4 GFLOP on a processor that does 0.12 TFLOP/s."""
+    processor = device_spec("a processor", "cpu", {}, measured=None)
+    processor = replace(processor, bandwidth_gb_s=20.0, flops={"fp32": 0.12e12})
+    dims = [[1024, 1024], [2048, 1024], [2048]]
+    found = estimate(op("aten::linear", dims, [FLOAT] * 3, 25.0, on_cpu=True), processor)
+    assert (found.flops, found.bound) == (2 * 1024 * 1024 * 2048, "unknown")
+    assert (found.tflop_per_s, found.gb_per_s, found.compute_pct, found.memory_pct) == (None, None, None, None)

@@ -71,7 +71,9 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
         compute = min(compute, 100.0)
         base = replace(base, compute_pct=compute)
     if compute is not None and compute > 105:
-        return replace(base, compute_pct=None, reason="the rate exceeds the measured peak: bound not reported")
+        # an op whose children do its work keeps only its own time: no rate of it means anything
+        none = replace(base, compute_pct=None, memory_pct=None, tflop_per_s=None, gb_per_s=None)
+        return replace(none, reason="the rate exceeds the measured peak: bound not reported")
     if compute is not None and compute >= BOUND_PCT and compute > (memory or 0):
         return replace(
             base,
