@@ -165,3 +165,25 @@ def test_an_op_whose_child_does_the_work_has_no_rate() -> None:
     found = estimate(op("aten::linear", dims, [FLOAT] * 3, 25.0, on_cpu=True), processor)
     assert (found.flops, found.bound) == (2 * 1024 * 1024 * 2048, "unknown")
     assert (found.tflop_per_s, found.gb_per_s, found.compute_pct, found.memory_pct) == (None, None, None, None)
+
+
+def test_a_reduction_that_shuffles_much_says_so() -> None:
+    """Rows of 32 elements of which a thread holds one: five shuffles and an exchange for each load."""
+    body = """xnumel = 131072
+r0_numel = 32
+xoffset = tl.program_id(0) * XBLOCK
+xindex = xoffset + tl.arange(0, XBLOCK)[:, None]
+xmask = tl.full([XBLOCK, R0_BLOCK], True, tl.int1)
+r0_index = tl.arange(0, R0_BLOCK)[None, :]
+x0 = xindex
+r0_1 = r0_index
+tmp0 = tl.load(in_ptr0 + (x0 + 131072*r0_1), None)
+tmp1 = tl.sum(tmp0, 1)[:, None]
+tmp2 = tl.sum(tmp0 * tmp0, 1)[:, None]
+tl.store(out_ptr0 + (x0), tmp1 + tmp2, None)
+"""
+    arguments = {"in_ptr0": "*fp32", "out_ptr0": "*fp32", "xnumel": "i32", "r0_numel": "i32", "XBLOCK": "constexpr", "R0_BLOCK": "constexpr"}  # fmt: skip
+    text = inductor_file("triton_per_sums", arguments, body, "persistent_reduction")
+    found = asked(launch(text, "triton_per_sums", 131072 // 8, "XBLOCK=8,R0_BLOCK=32", 8))
+    assert found.exchanged
+    assert not asked(copied("y + 8192*x", "xindex")).exchanged

@@ -29,6 +29,8 @@ class Demand:
     """Clocks, summed over multiprocessors and divided by four, that shared memory is busy beside ``shared_per_tensor``."""
     by_lines: bool = False
     """Whether they are lines that loads and stores look up in the first-level cache, not data that passes shared memory."""
+    exchanged: bool = False
+    """Whether most of them are shuffles and exchanges between threads."""
     scattered: bool = False
     """Whether that is lines looked up in the first-level cache, which is one unit with shared memory."""
     issued: float | None = None

@@ -172,6 +172,8 @@ class Warp:
     double: float = 0.0
     lines: float = 0.0
     """Clocks of the first-level cache: a line looked up takes one, what lanes and warps exchange more."""
+    exchanges: float = 0.0
+    """Those of what they exchange."""
     flops: float = 0.0
     """Floating-point operations of one program (all warps)."""
     by_operation: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -214,7 +216,8 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     accessed = sum(layout.instructions(a) * a.trips for a in tally.accesses)
     warp.add("program", COST["program"] + (COST["policy"] if tally.policy else 0.0))
     convert(warp, tally, layout)
-    warp.lines += EXCHANGE_CLOCKS * max(0.0, warp.load_store - accessed)
+    warp.exchanges = EXCHANGE_CLOCKS * max(0.0, warp.load_store - accessed)
+    warp.lines += warp.exchanges
     for dot in tally.dots:
         warp.flops += dot.flops * dot.trips
     pipelined = max((dot.trips for dot in tally.dots), default=1)

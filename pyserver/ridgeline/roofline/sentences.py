@@ -41,6 +41,8 @@ def memory(kernel: KernelInput, demand: Demand, usage: Usage, product: Product |
         bound = "at most " if demand.upper_bound else ""
         return f"memory bound: {bound}{moved} at {pct:.0f} % of DRAM's rate; only moving less helps: fuse with a neighbour, or a narrower type."
     dram = usage.memory.get("dram", 0.0)
+    if unit == "shared_memory" and demand.exchanged:
+        return f"memory bound: the L1 cache's data path {pct:.0f} % (DRAM {dram:.0f} %): shuffles and exchanges between the threads that share a row; fewer warps, or more elements a thread along it, help, fusing does not."
     if unit == "shared_memory" and demand.scattered:
         return f"memory bound: the L1 cache {pct:.0f} % (DRAM {dram:.0f} %): neighbouring threads read addresses far apart; another layout or a tile through shared memory helps, fusing does not."
     if unit == "shared_memory":

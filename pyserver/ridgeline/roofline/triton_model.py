@@ -234,6 +234,7 @@ def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None)
         double=warp.double * warps,
         shared_clocks=4 * warp.lines * warps,
         by_lines=True,
+        exchanged=warp.exchanges > warp.lines / 2,
         scattered=not tally.dots,
         upper_bound=upper,
         lower_bound=bool(tally.unknown),
