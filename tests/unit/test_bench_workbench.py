@@ -106,7 +106,7 @@ def test_faster_slower_and_neither() -> None:
     assert compared(100, 80, calls=50)["sentence"] == "the edited one is 1.25x as fast"
     assert compared(80, 100)["sentence"] == "the edited one is 1.25x slower"
     same = compared(100, 98)
-    assert (same["state"], same["sentence"]) == ("same", "no difference that exceeds the spread of 3%")
+    assert (same["state"], same["sentence"]) == ("same", "no difference that exceeds the spread over all rounds, 3%")
     # A gain below one step of the clock is none.
     assert compared(2.0, 1.7, tick_s=5e-7)["state"] == "same"
     assert compared(0.0, 1.0)["speedup"] is None
@@ -124,6 +124,31 @@ def against() -> ModuleType:
 def differs(against: ModuleType, a: Any, b: Any, **options: Any) -> dict[str, Any]:
     options = {"reduces": False, "asked": [None, None], **options}
     return dict(against.difference(torch, a, b, **options))
+
+
+def test_outputs_that_share_memory_among_themselves_are_filled(against: ModuleType) -> None:
+    """Parts of a concatenation lie in one buffer, which holds the right values from the module's own run already."""
+    whole, source = torch.ones(8), torch.arange(4.0)
+    given = [source, whole[:4], whole[4:]]
+    start, unfilled = against._with_outputs_filled(torch, given, ["in_ptr0", "out_ptr0", "out_ptr1"])
+    assert unfilled == []
+    assert not torch.equal(start[1], given[1])
+    assert not torch.equal(start[2], given[2])
+    assert torch.equal(whole, torch.ones(8))
+    assert torch.equal(start[0], source)
+    shared = [whole[:4], whole[4:], torch.zeros(2)]
+    start, unfilled = against._with_outputs_filled(torch, shared, ["in_ptr0", "out_ptr0", "out_ptr1"])
+    assert unfilled == ["out_ptr0"]
+    assert torch.equal(start[1], shared[1])
+    assert not torch.equal(start[2], shared[2])
+
+
+def test_what_cannot_be_compared_is_not_said_to_agree() -> None:
+    shared = workbench.judged({"outputs": [], "hidden": ["out_ptr0"], "problem": None})
+    assert shared["equal"] is None
+    assert shared["sentence"].startswith("out_ptr0 cannot be judged: an input shares its memory")
+    nothing = workbench.judged({"outputs": [], "hidden": [], "problem": None})
+    assert (nothing["equal"], nothing["sentence"]) == (True, "neither wrote anything: there are no outputs to compare")
 
 
 def test_tolerances_follow_the_element_type(against: ModuleType) -> None:

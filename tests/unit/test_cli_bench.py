@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import bench_modules as modules
+from ridgeline.bench import document, plan
+from ridgeline.bench.text import show
 from ridgeline.cli_bench import Request, run
 from ridgeline.cli_common import CommandError
 
@@ -83,3 +87,34 @@ def test_a_program_whose_kernels_no_run_holds_is_told_to_profile(
     program.write_text("import triton\n\n@triton.jit\ndef k(x):\n    pass\n")
     assert "profile the program that launches them first" in refused(program)
     assert "--run none" in refused(program, run="none")
+
+
+def crowded(names: list[str], notes: dict[str, str | None]) -> str:
+    """What the terminal shows of kernels with such notes."""
+    text = "# AOT ID: ['0_inference']\nimport torch\nasync_compile = AsyncCompile()\n\n\n"
+    for name in names:
+        text += f"{name} = async_compile.cpp_pybinding(['float*'], r'''\nvoid kernel(float* out_ptr0) {{}}\n''')\n\n\n"
+    read = plan.read(
+        f"{text}async_compile.wait(globals())\n\ndef call(args):\n    args.clear()\n    return ()\n", "/x/c.py"
+    )
+    taken = {"seconds": [1e-4] * 8, "calls": 1, "tick_s": 0.0, "clock": "perf_counter"}
+    rows = {
+        name: {
+            "problem": None,
+            "warm": {**taken, "waited": 0.5 if notes.get(name) else 0.0},
+            "cold": {**taken, "waited": 0.42},
+        }
+        for name in names
+    }
+    shown = StringIO()
+    show(document.build(read, {"kernels": rows}, verify=False), Console(width=200, file=shown))
+    return shown.getvalue()
+
+
+def test_what_holds_for_many_kernels_is_said_once() -> None:
+    said = crowded(["cpp_a_0", "cpp_b_1", "cpp_c_2"], {"cpp_a_0": "both"})
+    assert said.count("without a core") == 1
+    assert "all kernels: their threads were without a core for much of the time: too long" in said
+    said = crowded(["cpp_a_0", "cpp_b_1"], {"cpp_a_0": "both"})
+    assert "cpp_a_0: warm: its threads were without a core 50% of the time" in said
+    assert "cpp_b_1: cold: its threads were without a core 42% of the time" in said

@@ -17,6 +17,8 @@ UNSTEADY = 0.2
 """Interquartile range, as a part of the median, from which a time is called unsteady."""
 CROWDED = 0.1
 """Part of the time without a core from which a time on the CPU is not the kernel's own."""
+WITHOUT_CORE = "its threads were without a core"
+NOT_STEADY = "unsteady: the machine is busy, or clocks change"
 LAUNCH_US = 200.0
 """An ordinary launch from Python takes tens of microseconds; from here on the host's part is worth a line."""
 MUCH = 0.1
@@ -79,9 +81,9 @@ def timing(
     if median < TRUSTED_TICKS * tick_s:
         note = f"near the timer's resolution: right within {tick_s / median:.0%} at best"
     elif waited is not None and waited > CROWDED:
-        note = f"its threads were without a core {waited:.0%} of the time: too long, measure again when the machine is idle"
+        note = f"{WITHOUT_CORE} {waited:.0%} of the time: too long, measure again when the machine is idle"
     elif q1 is not None and q3 is not None and (q3 - q1) > UNSTEADY * median:
-        note = "unsteady: the machine is busy, or clocks change"
+        note = NOT_STEADY
     elif overhead_s > MUCH * median:
         note = f"up to {shown_us(overhead_s * per_call)} of it is the measurement itself"
     return Timing(

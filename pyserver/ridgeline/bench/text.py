@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.bench.measure import shown_us
+from ridgeline.bench.measure import NOT_STEADY, WITHOUT_CORE, shown_us
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+MANY = 3
+"""Kernels from which a note is said once for all."""
 
 
 def show(document: dict[str, Any], console: Console) -> None:
@@ -37,8 +42,11 @@ def show(document: dict[str, Any], console: Console) -> None:
         console.print(table)
     else:
         console.print("it defines no kernels of its own: there is nothing to benchmark", highlight=False)
+    common = _common(document["kernels"])
+    for line in common.values():
+        console.print(escape(line), highlight=False)
     for kernel in document["kernels"]:
-        for line in _lines(kernel):
+        for line in _lines(kernel, common):
             console.print(escape(f"{kernel['name']}: {line}"), highlight=False)
     for choice in document["multi_kernels"]:
         said = [choice[cache]["sentence"] for cache in ("cold", "warm") if choice[cache]]
@@ -76,7 +84,27 @@ def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.4g}"
 
 
-def _lines(kernel: dict[str, Any]) -> list[str]:
+def _common(kernels: list[dict[str, Any]]) -> dict[str, str]:
+    """What would be said of many kernels, once: how its note begins -> the line."""
+    found = {}
+    for begins, words in (
+        (
+            WITHOUT_CORE,
+            "their threads were without a core for much of the time: too long, measure again when the machine is idle",
+        ),
+        (NOT_STEADY, NOT_STEADY),
+    ):
+        names = [kernel["name"] for kernel in kernels if any(
+            kernel[cache] is not None and str(kernel[cache]["note"]).startswith(begins) for cache in ("warm", "cold")
+        )]  # fmt: skip
+        if len(names) >= MANY:
+            whose = "all kernels" if len(names) == len(kernels) else f"{len(names)} of {len(kernels)} kernels"
+            more = "" if len(names) == len(kernels) else f" ({', '.join(names[:3])}{'…' if len(names) > 3 else ''})"
+            found[begins] = f"{whose}: {words}{more}"
+    return found
+
+
+def _lines(kernel: dict[str, Any], common: Iterable[str] = ()) -> list[str]:
     lines = []
     if kernel["problem"]:
         lines.append(kernel["problem"])
@@ -84,7 +112,8 @@ def _lines(kernel: dict[str, Any]) -> list[str]:
         lines += [kernel["against"]["sentence"], *kernel["against"].get("notes", [])]
     said: dict[str, list[str]] = {}
     for cache in ("warm", "cold"):
-        if kernel[cache] is not None and kernel[cache]["note"]:
+        note = kernel[cache]["note"] if kernel[cache] is not None else None
+        if note and not note.startswith(tuple(common)):
             said.setdefault(kernel[cache]["note"], []).append(cache)
     lines += [f"{' and '.join(states)}: {note}" for note, states in said.items()]
     if kernel["config"]:

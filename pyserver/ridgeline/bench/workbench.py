@@ -114,11 +114,15 @@ def judged(row: Mapping[str, Any]) -> dict[str, Any]:
         return {"problem": row["problem"], "outputs": None, "warm": None, "cold": None, "sentence": row["problem"]}
     times = {cache: _times(row[cache]) if isinstance(row.get(cache), dict) else None for cache in ("warm", "cold")}
     outputs = row["outputs"]
-    said = [_said(outputs), *(f"{cache}: {one['sentence']}" for cache, one in times.items() if one is not None)]
+    said = [
+        _said(outputs, row.get("hidden") or []),
+        *(f"{cache}: {one['sentence']}" for cache, one in times.items() if one is not None),
+    ]
     return {
         "problem": None,
         "outputs": outputs,
-        "equal": all(one["state"] != "differs" for one in outputs),
+        # None where there is nothing that could be compared.
+        "equal": all(one["state"] != "differs" for one in outputs) if outputs or not row.get("hidden") else None,
         **times,
         "edited_config": row.get("config"),
         "edited_registers": row.get("registers"),
@@ -147,17 +151,20 @@ def _times(taken: Mapping[str, Any]) -> dict[str, Any]:
     words = {
         "faster": f"the edited one is {speedup:.2f}x as fast",
         "slower": f"the edited one is {1 / speedup:.2f}x slower",
-        "same": f"no difference that exceeds the spread of {margin:.0%}",
+        "same": f"no difference that exceeds the spread over all rounds, {margin:.0%}",
     }
     return {"before_us": a, "after_us": b, "speedup": speedup, "spread": spread,
             "state": state, "sentence": words[state]}  # fmt: skip
 
 
-def _said(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence on the outputs; the worst decides."""
+def _said(outputs: Sequence[Mapping[str, Any]], hidden: Sequence[str]) -> str:
+    """One sentence on the outputs; the worst decides. Of ``hidden`` ones nobody can tell whether they were written."""
     wrong = [one for one in outputs if one["state"] == "differs"]
     if wrong:
         return "; ".join(f"outputs differ: {_difference(one)}" for one in wrong[:3])
+    if hidden:
+        untold = f"{', '.join(hidden[:3])} cannot be judged: an input shares its memory, which already holds what was written"
+        return untold if not outputs else f"{_said(outputs, [])}; {untold}"
     if not outputs:
         return "neither wrote anything: there are no outputs to compare"
     near = [one for one in outputs if one["state"] == "close"]

@@ -33,7 +33,7 @@ def compare(
 
     torch = measuring.torch
     names = wanted["names"]
-    start = _with_outputs_filled(torch, given, names)
+    start, unfilled = _with_outputs_filled(torch, given, names)
     results, calls = [], {}
     for which, kernel in (("before", original), ("again", original), ("after", edited)):
         arguments = copied(torch, start)
@@ -65,7 +65,9 @@ def compare(
             raise TimeoutError("the time is up (--timeout)")
         rounds = _rounds(getattr(measuring.clock, cache), calls)
         taken[cache] = rounds
-    return {"outputs": outputs, "notes": notes, "problem": None, **taken, **_resources(edited)}
+    seen = {one["name"] for one in outputs}
+    hidden = [name for name in unfilled if name not in seen]
+    return {"outputs": outputs, "hidden": hidden, "notes": notes, "problem": None, **taken, **_resources(edited)}
 
 
 def _rounds(sample: Callable[[Callable[[], Any]], dict[str, Any]], calls: dict[str, Any]) -> dict[str, Any]:
@@ -78,23 +80,35 @@ def _rounds(sample: Callable[[Callable[[], Any]], dict[str, Any]], calls: dict[s
     return rounds
 
 
-def _with_outputs_filled(torch: Any, given: list[Any], names: list[str]) -> list[Any]:
-    """Copies of the arguments in which pure outputs hold random values instead of whatever their memory held before.
+def _with_outputs_filled(torch: Any, given: list[Any], names: list[str]) -> tuple[list[Any], list[str]]:
+    """(copies of the arguments in which pure outputs hold random values instead of whatever their memory held before, the
+    names of those outputs that were left).
 
     Memory that was used before can hold the right result by accident, and would hide that an edit no longer writes it.
-    Integers keep small values, in range for whatever may read them; shared memory is left as it is.
+    Integers keep small values, in range for whatever may read them. Memory that an input shares is left as it is; outputs
+    that share it among themselves (parts of a concatenation) are filled.
     """
     start = copied(torch, given)
-    storages = [value.untyped_storage().data_ptr() for value in start if isinstance(value, torch.Tensor)]
+    read = {
+        value.untyped_storage().data_ptr()
+        for position, value in enumerate(start)
+        if isinstance(value, torch.Tensor) and not _is_output(names, position)
+    }
+    unfilled = []
     for position, value in enumerate(start):
-        if not isinstance(value, torch.Tensor) or position >= len(names) or not names[position].startswith("out_ptr"):
+        if not isinstance(value, torch.Tensor) or not _is_output(names, position) or not value.numel():
             continue
-        if not value.numel() or storages.count(value.untyped_storage().data_ptr()) > 1:
+        if value.untyped_storage().data_ptr() in read:
+            unfilled.append(names[position])
             continue
         described = {"size": list(value.shape), "stride": list(value.stride()), "device": str(value.device),
                      "dtype": str(value.dtype).removeprefix("torch.")}  # fmt: skip
         value.copy_(make(torch, described, 2, seed=position))
-    return start
+    return start, unfilled
+
+
+def _is_output(names: list[str], position: int) -> bool:
+    return position < len(names) and names[position].startswith("out_ptr")
 
 
 def _same(torch: Any, a: Any, b: Any) -> bool:
