@@ -215,3 +215,10 @@ def test_a_fallback_of_many_operators_is_one_call() -> None:
         ("aten::_transformer_encoder_layer_fwd", 2.0)
     ]
     assert "2 times per step" in found[0].message
+
+
+def test_a_step_that_was_interrupted_does_not_hide_the_overhead_of_the_others() -> None:
+    b = _region(10 * SHARE_PCT + 25)
+    b.step(30_000.0, 400_000.0)
+    b.op("aten::mm", 30_100.0, 399_000.0)
+    assert len(_by_code(_find([], b), "compiled-overhead")) == 1

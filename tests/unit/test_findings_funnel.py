@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import TraceBuilder
-from ridgeline.findings import spans
+from ridgeline.findings import find, spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.funnel import EDITOR_PCT, PER_FILE, SUGGEST_PCT, settle
-from ridgeline.findings.summary import summarise
+from ridgeline.findings.summary import OPERATORS_PCT, summarise
 from ridgeline.profile import SourceRef
 
 
@@ -124,3 +124,24 @@ def test_a_busy_device_near_its_peak_is_told_so() -> None:
     summary = summarise(Facts(b.context()), [])
     assert summary.title == "GPU bound: nothing to do here"
     assert summary.message.startswith("The device works ")
+
+
+@pytest.mark.parametrize(
+    ("busy", "title"), [(OPERATORS_PCT - 1, "Nothing found"), (OPERATORS_PCT + 1, "Nothing to do here")]
+)
+def test_where_operators_run_seldom_it_is_not_arithmetic(busy: float, title: str) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        b.step(1000.0 * k, 1000.0)
+        b.op("aten::mm", 1000.0 * k, 10.0 * busy)
+    summary = find(b.context())[0]
+    assert summary.title == title
+    assert ("own Python" in summary.message) is (title == "Nothing found")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(4160.0, "4,160"), (999.6, "1,000"), (999.4, "999"), (12.5, "12.5"), (0.917, "0.917"), (3.0, "3")],
+)
+def test_counts_are_never_in_powers_of_ten(number: float, text: str) -> None:
+    assert words.count(number) == text

@@ -96,7 +96,7 @@ def _syncs(facts: Facts) -> Need:
     if not facts.blocks:
         return Need("no_syncs", True, text, "none in the recorded steps")
     lines = _most(block.at for block in facts.blocks)
-    seen = f"{len(facts.blocks) / facts.n:.3g} {facts.per}{_where(lines)}"
+    seen = f"{words.count(len(facts.blocks) / facts.n)} {facts.per}{_where(lines)}"
     return Need("no_syncs", False, text, seen, lines)
 
 
@@ -123,7 +123,7 @@ def _host_work(facts: Facts) -> Need:
     long = len(facts.queue.long_gaps) if facts.judged else 0
     parts = [
         *([f"loading {words.times(loads / facts.n)}"] if loads else []),
-        *([f"{driver / facts.n:.3g} calls for memory"] if driver else []),
+        *([f"{words.count(driver / facts.n)} calls for memory"] if driver else []),
         *([f"work of its own {words.times(long / facts.n)}"] if long else []),
     ]
     if not parts:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ridgeline.findings import words
+from ridgeline.findings import spans, words
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.profile import Finding
 
 WORTH_PCT = 1.0
 """Gain below which a thing is not named among the three."""
+OPERATORS_PCT = 50.0
+"""Of a step on a CPU. Where operators run less than that it is not arithmetic that the time goes into."""
 BUSY_PCT = 85.0
 """Device busy share from which it is called the bottleneck: below, at least 15 % of the step is the host's
 (the threshold of TraceLens for idle time)."""
@@ -41,6 +44,13 @@ def summarise(facts: Facts, findings: list[Finding]) -> Finding:
 
 def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
     if idle is None:
+        running = _operators_pct(facts)
+        if running < OPERATORS_PCT:
+            return (
+                "Nothing found",
+                f"No finding is worth a per cent of the step: operators run in {words.percent(running)} of it, the rest is the "
+                "program's own Python, or waits.",
+            )
         return (
             "Nothing to do here",
             "No finding is worth a per cent of the step: the time goes into the program's own arithmetic.",
@@ -64,6 +74,12 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
         f"GPU bound{near}: nothing to do here",
         f"The device works {words.percent(100.0 - idle)} of the step, and no finding is worth a per cent of it.",
     )
+
+
+def _operators_pct(facts: Facts) -> float:
+    """Share of the recorded time in which an operator runs on any thread of a CPU's."""
+    rows = [r for r in range(len(facts.trace.ops.start)) if not facts.op_name(r).startswith(REGION_PREFIXES)]
+    return 100.0 * spans.measure(facts.op_spans(rows)) / facts.recorded_us if facts.recorded_us else 0.0
 
 
 def _gain(finding: Finding, facts: Facts) -> str:

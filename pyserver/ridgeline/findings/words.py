@@ -22,6 +22,11 @@ def percent(share: float) -> str:
     return f"{share:.1f} %" if share < 10 else f"{share:.0f} %"
 
 
-def times(count: float) -> str:
+def count(number: float) -> str:
+    """``4,160``, ``12.5``, ``0.917``: never in powers of ten."""
+    return f"{number:,.0f}" if number >= 999.5 else f"{number:.3g}"
+
+
+def times(number: float) -> str:
     """``once``, ``3 times``, ``0.5 times``."""
-    return "once" if abs(count - 1) < 0.05 else f"{count:.3g} times"
+    return "once" if abs(number - 1) < 0.05 else f"{count(number)} times"

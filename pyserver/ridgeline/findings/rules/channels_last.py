@@ -25,7 +25,7 @@ def rule(facts: Facts) -> list[Candidate]:
         Candidate(
             code="channels-last",
             title="Convolutions transpose their tensors",
-            fact=f"{len(rows) / facts.n:.3g} layout transposes {facts.per} around convolutions take {words.time(facts.per_step(total))}.",
+            fact=f"{words.count(len(rows) / facts.n)} layout transposes {facts.per} around convolutions take {words.time(facts.per_step(total))}.",
             advice="model.to(memory_format=torch.channels_last) and the same for the input: cuDNN then needs no transposes.",
             at=lines[0][0],
             cost_us=total,

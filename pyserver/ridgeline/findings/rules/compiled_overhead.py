@@ -25,7 +25,9 @@ def rule(facts: Facts) -> list[Candidate]:
         return []
     cost = _typical(facts, rows)
     work = _inside(facts) if facts.on_cpu else spans.measure(facts.busy)
-    share = 100.0 * cost / facts.recorded_us
+    # Against a step as most are: on a busy machine a few that were interrupted decide their mean.
+    walls = [hi - lo for lo, hi in facts.steps]
+    share = 100.0 * cost / (float(np.median(walls)) * len(walls) if walls else facts.recorded_us)
     host_bound = facts.on_cpu or (spans.measure(facts.idle) > spans.measure(facts.busy))
     if share < SHARE_PCT or cost < work or not host_bound:
         return []

@@ -54,7 +54,7 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
     return Candidate(
         code="conv-bias",
         title="A bias before batch normalisation has no effect",
-        fact=f"{len(convolutions) / facts.n:.3g} convolutions {facts.per} add a bias that the batch normalisation after them subtracts again"
+        fact=f"{words.count(len(convolutions) / facts.n)} convolutions {facts.per} add a bias that the batch normalisation after them subtracts again"
         + (f": {words.time(facts.per_step(total))}." if rows else "."),
         advice="bias=False in those convolutions; the result is the same.",
         at=at,

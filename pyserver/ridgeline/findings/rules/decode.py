@@ -87,7 +87,7 @@ def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
         return Candidate(
             code="token-decode",
             title="The cache grows by concatenation",
-            fact=f"torch.cat makes a new tensor, one longer each time, {len(rows) / facts.n:.3g} times {facts.per}.",
+            fact=f"torch.cat makes a new tensor, one longer each time, {words.count(len(rows) / facts.n)} times {facts.per}.",
             advice="Allocate the cache once at its full length and write into it (index_copy_): no copy, static shapes, and CUDA "
             "graphs become possible.",
             at=at,

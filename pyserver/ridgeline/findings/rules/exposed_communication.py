@@ -221,7 +221,7 @@ def _through_the_host(facts: Facts) -> list[Candidate]:
         Candidate(
             code="exposed-communication",
             title="Devices communicate through the host",
-            fact=f"gloo carries the devices' collectives, {len(pairs) / facts.n:.3g} {facts.per}: they go through the host's memory, and "
+            fact=f"gloo carries the devices' collectives, {words.count(len(pairs) / facts.n)} {facts.per}: they go through the host's memory, and "
             f"the device idles {words.time(facts.per_step(cost))} meanwhile.",
             advice='init_process_group("nccl"): the devices then exchange them directly.',
             at=facts.context.attribution.host_line(*first) if first is not None else None,

@@ -30,7 +30,7 @@ def rule(facts: Facts) -> list[Candidate]:
         Candidate(
             code="float64",
             title="Arithmetic in double precision",
-            fact=f"{len(rows) / facts.n:.3g} operations {facts.per} on float64 tensors take "
+            fact=f"{words.count(len(rows) / facts.n)} operations {facts.per} on float64 tensors take "
             f"{words.time(facts.per_step(total))}, most of it here."
             + (" The program makes float64 its default type." if asked else ""),
             advice=""

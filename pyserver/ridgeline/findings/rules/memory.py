@@ -118,7 +118,9 @@ def _retries(facts: Facts) -> list[Candidate]:
     rows = [int(r) for r in np.flatnonzero((calls.kind == Call.MALLOC) & facts.all_within(calls.start))]
     frees = [r for r in rows if "Free" in facts.call_name(r)]
     at = next((place for r in frees or rows if (place := facts.line_of_call(r)) is not None), None)
-    within = f" In the recorded steps it is at it ({len(frees) / facts.n:.3g} frees {facts.per})." if frees else ""
+    within = (
+        f" In the recorded steps it is at it ({words.count(len(frees) / facts.n)} frees {facts.per})." if frees else ""
+    )
     caught = f" {words.times(now.out_of_memory).capitalize()} even that did not help." if now.out_of_memory else ""
     return [
         Candidate(
@@ -164,7 +166,7 @@ def _driver_calls(facts: Facts) -> list[Candidate]:
         Candidate(
             code="allocation-in-loop",
             title="Memory is taken from the driver inside the step",
-            fact=f"{len(rows) / facts.n:.3g} calls {facts.per} ({', '.join(f'{c} {n}' for n, c in names.most_common(3))} in all): the host "
+            fact=f"{words.count(len(rows) / facts.n)} calls {facts.per} ({', '.join(f'{c} {n}' for n, c in names.most_common(3))} in all): the host "
             f"spends {words.time(facts.per_step(float(calls.dur[rows].sum())))} {facts.per} in them"
             + (", and each cudaFree waits for the device." if frees else "."),
             advice="Do not call torch.cuda.empty_cache() in the loop; if memory runs out instead, lower the peak or set "

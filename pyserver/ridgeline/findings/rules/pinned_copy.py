@@ -87,7 +87,7 @@ def _exposed(facts: Facts, at: SourceRef | None, rows: list[int], exposed: spans
     return Candidate(
         code="exposed-copy",
         title="Copies to the device run alone",
-        fact=f"{len(rows) / facts.n:.3g} copies {facts.per} from pinned memory{rate} take {words.time(facts.per_step(alone))} in which "
+        fact=f"{words.count(len(rows) / facts.n)} copies {facts.per} from pinned memory{rate} take {words.time(facts.per_step(alone))} in which "
         "the device does nothing else.",
         advice="Copy the next batch on a stream of its own (torch.cuda.stream, record_stream, wait_stream) while this one is computed.",
         at=at,

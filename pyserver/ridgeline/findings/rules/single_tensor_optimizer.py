@@ -62,7 +62,7 @@ def _candidate(facts: Facts, kind: str, calls: list[tuple[int, float, float]], l
     return Candidate(
         code="single-tensor-optimizer",
         title="The optimizer updates one tensor after another",
-        fact=f"{kind}.step issues {leaves / len(calls):.0f} operations one by one"
+        fact=f"{kind}.step issues {words.count(leaves / len(calls))} operations one by one"
         + (
             f" and takes {words.time(facts.per_step(cost))} {facts.per}."
             if judged

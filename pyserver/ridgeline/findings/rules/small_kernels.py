@@ -169,7 +169,7 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
     return Candidate(
         code="small-kernels",
         title="Many tiny operations from one statement",
-        fact=f"This statement issues {count:.0f} operations {facts.per}, {words.time(median)} each in the middle; "
+        fact=f"This statement issues {words.count(count)} operations {facts.per}, {words.time(median)} each in the middle; "
         + (
             f"with the gaps before them they take {words.time(facts.per_step(cost))}."
             if judged

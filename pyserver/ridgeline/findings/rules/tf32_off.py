@@ -30,7 +30,7 @@ def rule(facts: Facts) -> list[Candidate]:
         Candidate(
             code="tf32-off",
             title="Matrix products in full float32",
-            fact=f"{len(rows) / facts.n:.3g} float32 matrix products {facts.per} take {words.time(facts.per_step(total))} without tensor cores.",
+            fact=f"{words.count(len(rows) / facts.n)} float32 matrix products {facts.per} take {words.time(facts.per_step(total))} without tensor cores.",
             advice='torch.set_float32_matmul_precision("high") lets them use TF32 (10 bits of mantissa). This changes numerics: '
             "check the loss, or use bfloat16 autocast.",
             at=lines[0][0],

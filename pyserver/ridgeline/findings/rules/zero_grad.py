@@ -37,7 +37,7 @@ def rule(facts: Facts) -> list[Candidate]:
         Candidate(
             code="zero-grad",
             title="Gradients are filled with zeros",
-            fact=f"zero_grad writes zeros to {gradients:.3g} gradients {facts.per}"
+            fact=f"zero_grad writes zeros to {words.count(gradients)} gradients {facts.per}"
             + (
                 f", and the backward pass adds to them: {words.time(facts.per_step(cost))}."
                 if judged
