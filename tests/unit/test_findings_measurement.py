@@ -39,6 +39,15 @@ def test_cold_step_at_the_edge(ratio: float, expected: int) -> None:
     assert len(_by_code(find(_busy([1000 * ratio, 1000, 1000]).context()), "cold-step")) == expected
 
 
+def test_the_steps_to_select_are_written_as_the_command_takes_them() -> None:
+    from ridgeline.cli_analyze import _steps
+
+    (finding,) = _by_code(find(_busy([3000.0, 1000.0, 1000.0, 1000.0]).context()), "cold-step")
+    asked = re.search(r"--select-steps (\S+)\.$", finding.message)
+    assert asked is not None
+    assert _steps(asked[1]) == (1, 4)
+
+
 @pytest.mark.parametrize(("first", "expected"), [(227.8, 1), (90.0, 0)])
 def test_a_cold_ranges_gap(first: float, expected: int) -> None:
     """227.8 µs from the range to its first op on the first step, 5.5 and 4.5 on the others."""

@@ -34,7 +34,7 @@ def _cold_step(facts: Facts) -> list[Candidate]:
             title="The first recorded step is not like the others",
             fact=f"It takes {words.time(walls[0])}, the others {words.time(rest)}: allocation, library start-up or tuning fell into it. "
             "Findings leave it out; means over the recording include it.",
-            advice="Record later: more warm-up steps (--warmup), or --select-steps 1:.",
+            advice=f"Record later: more warm-up steps (--warmup); or ridgeline analyze … --select-steps 1:{len(walls)}.",
             hint=True,
             evidence={"first_us": walls[0], "median_us": rest, "ratio": walls[0] / rest, "threshold": COLD_RATIO},
         )
