@@ -108,7 +108,9 @@ class _View:
             ]
             plain = self._busy_of_a_plain_step(device)
             if busy is not None and plain is not None and plain > busy + 5:
-                self._print(f"  about {units.percent(plain)} busy when nobody looks: a step takes longer under the profiler")
+                self._print(
+                    f"  about {units.percent(plain)} busy when nobody looks: a step takes longer under the profiler"
+                )
             if idle is not None and idle >= 1 and causes:
                 causes.sort(key=lambda c: -c[1])
                 text = ", ".join(f"{_CAUSE[name]} {units.duration(value)}" for name, value in causes[:5])
