@@ -249,7 +249,9 @@ def bench(
         list[str] | None,
         typer.Option(help="A size that the file leaves open; repeatable.", metavar="u0=4096"),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to measure for.", min=1)] = 300.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to measure for; what is at work then has a minute to end.", min=1)
+    ] = 300.0,
     python: Python = None,
     cwd: Cwd = None,
     env: Env = None,

@@ -54,7 +54,8 @@ class Request:
 
 
 def run(asked: Request) -> int:
-    """The exit status: 0 with something measured, 1 with nothing, or where the outputs of an edited copy differ.
+    """The exit status: 0 with something measured, 1 with nothing, where the outputs of an edited copy differ, or where the
+    measuring process died.
 
     Raises :class:`CommandError`.
     """
@@ -103,7 +104,7 @@ def run(asked: Request) -> int:
 
         with text_console(asked.output) as console:
             show(written, console)
-    return _status(written)
+    return _status(written) or int(status != 0)
 
 
 def _status(written: dict[str, Any]) -> int:
@@ -264,7 +265,5 @@ def _measured(
     if "error" in result:
         raise CommandError(str(result["message"]), 1)
     if status not in (0, INTERRUPTED):
-        result.setdefault("notes", []).append(
-            f"the benchmark ended early, with status {status}: what it measured until then"
-        )
+        document.cut_short(result, status, asked["timeout_s"])
     return status, result

@@ -195,3 +195,23 @@ def test_bytes_are_those_of_the_call_that_was_measured() -> None:
     row = {"problem": None, "line": second, "given": [given, given]}  # what it was really called with in the run
     (kernel,) = document.build(read, {"kernels": {"cpp_fused_sin_0": row}}, verify=False)["kernels"]
     assert kernel["gb"] == pytest.approx(2 * 5 * 17 * 4 / 1e9)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (139, "died (SIGSEGV)"),
+        (142, "did not come to its end within the time (--timeout 8) and a minute more, and was stopped"),
+        (3, "ended with status 3"),
+    ],
+)
+def test_the_kernel_in_which_the_process_died_is_named(status: int, words: str) -> None:
+    import bench_modules as modules
+
+    text = modules.CPP.replace("cpp_fused_sin_0", "cpp_fused_segv_0") + modules.GOOD
+    read = plan.read(text, "/x/c.py")
+    result = {"at": "cpp_fused_segv_0", "kernels": {}}
+    document.cut_short(result, status, 8.0)
+    written = document.build(read, result, verify=False)
+    assert written["kernels"][0]["problem"] == f"the process {words} in it"
+    assert written["notes"][-1] == f"the measuring process {words}: what was measured until then is shown"

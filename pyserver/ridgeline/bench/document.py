@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
@@ -87,6 +88,20 @@ def chosen(plan: Plan, only: str | None, against: Against | None) -> list[Kernel
     ]
 
 
+def cut_short(result: dict[str, Any], status: int, timeout_s: float) -> None:
+    """Puts into ``result`` that the measuring process died, how, and in which kernel. ``status`` is a shell's."""
+    number = status - 128
+    name = signal.Signals(number).name if number in {one.value for one in signal.Signals} else f"status {status}"
+    if name == "SIGALRM":
+        how = f"did not come to its end within the time (--timeout {timeout_s:g}) and a minute more, and was stopped"
+    else:
+        how = f"died ({name})" if number > 0 else f"ended with {name}"
+    at, rows = result.get("at"), result.setdefault("kernels", {})
+    if at is not None and at not in rows:
+        rows[at] = {"problem": f"the process {how} in it"}
+    result.setdefault("notes", []).append(f"the measuring process {how}: what was measured until then is shown")
+
+
 def named(kernel: Kernel, name: str) -> bool:
     """Whether a person means it: of a program's own kernel the name stands for every set of arguments."""
     return kernel.name == name or (kernel.launch is not None and kernel.symbol == name)
@@ -148,7 +163,7 @@ def build(
         "device": result.get("device"),
         "kernels": kernels,
         "multi_kernels": [multi.ranked(choice, kernels) for choice in plan.choices],
-        "fallbacks": plan.fallbacks,
+        "fallbacks": plan.fallbacks if only is None else [],
         "notes": [*plan.notes, *result.get("notes", [])],
         "warnings": list(result.get("warnings", [])),
     }

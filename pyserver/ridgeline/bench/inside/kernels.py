@@ -165,6 +165,7 @@ class Measuring:
             "problem": None,
             "given": described(self.torch, given),
         }
+        self.session.begin(name)
         empty = self._empty(name, given)
         if empty is not None:
             self._problem(name, empty, unbacked=True)

@@ -41,6 +41,11 @@ class Session:
         self.deadline = time.monotonic() + request["timeout_s"]
         self.result: dict[str, Any] = {"kernels": {}, "notes": [], "warnings": []}
 
+    def begin(self, name: str) -> None:
+        """The kernel that is at work from now on: where the process dies, it died in that one."""
+        self.result["at"] = name
+        self.save()
+
     def save(self) -> None:
         with open(self.path + ".new", "w", encoding="utf-8") as out:
             json.dump(self.result, out)
