@@ -29,7 +29,7 @@ from ridgeline.assemble.memory import memory_table
 from ridgeline.assemble.operators import operator_table, user_ranges
 from ridgeline.assemble.pace import adopt_steps, pace_by_device, select_steps
 from ridgeline.assemble.ranks import missing_ranks, ranks_of, straggler
-from ridgeline.assemble.recorded import charge_profiler, source_of, totals_of
+from ridgeline.assemble.recorded import charge_profiler, source_of, still_attached, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
@@ -368,6 +368,9 @@ def _explain_quality(document: ProfileDocument, attribution: Attribution, record
         warnings += [QualityWarning(code="note", message=note) for note in recording.sidecar.notes]
         warnings += [QualityWarning(code="hook", message=error) for error in recording.sidecar.errors]
     warnings += [QualityWarning(code="note", message=note) for note in recording.notes]
+    attached = still_attached(document)
+    if attached is not None:
+        warnings.append(QualityWarning(code="profiler-attached", message=attached))
     waited = document.source.cpu_wait_pct
     if waited is not None and waited >= BUSY_MACHINE_PCT:
         text = (

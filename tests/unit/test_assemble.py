@@ -14,9 +14,9 @@ import pytest
 from ridgeline.analysis import analyze_paths
 from ridgeline.assemble.categories import bare, classify
 from ridgeline.assemble.exposure import _alone
-from ridgeline.assemble.recorded import charge_profiler, cpu_wait_pct
+from ridgeline.assemble.recorded import charge_profiler, cpu_wait_pct, still_attached
 from ridgeline.assemble.roof import _KernelSources
-from ridgeline.profile import Category, Idle, ProfileDocument, Totals
+from ridgeline.profile import Category, Device, Idle, ProfileDocument, Quality, Source, Totals
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Window
 from ridgeline.trace.tables import Work
@@ -299,3 +299,24 @@ def test_what_a_recorded_step_takes_longer_is_the_profilers(
     found = charge_profiler(idle, Totals(plain_step_us=plain, profiled_step_us=profiled), 10, busy)
     assert (found.launch, found.other, found.profiler, found.loader) == pytest.approx((launch, other, profiler, 50.0))
     assert charge_profiler(idle, Totals(plain_step_us=plain, profiled_step_us=profiled), None, busy) == idle
+
+
+@pytest.mark.parametrize(
+    ("kind", "busy_us", "plain_us", "told"),
+    [
+        ("cuda", 84.0, 10.0, True),
+        ("cuda", 86.0, 10.0, False),  # the device's work fills the step: no launch is waited for
+        ("cuda", 84.0, None, False),
+        ("cpu", 10.0, 10.0, False),
+    ],
+)
+def test_plain_steps_that_wait_for_the_host_are_in_doubt(
+    kind: str, busy_us: float, plain_us: float | None, told: bool
+) -> None:
+    """CUPTI stays attached after a recording: ten steps of 10 us with that much device work in all."""
+    document = ProfileDocument(source=Source(kind="run", path="train.py", steps=10), quality=Quality())
+    document.devices = [Device(id=0, name="some device", kind=kind, busy_us=busy_us)]  # type: ignore[arg-type]
+    document.totals = Totals(plain_step_us=plain_us)
+    said = still_attached(document)
+    assert (said is not None) == told
+    assert said is None or "144455" in said
