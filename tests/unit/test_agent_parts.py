@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from ridgeline.agent import kernels
-from ridgeline.agent.exits import status_of
+from ridgeline.agent.exits import USUAL, status_of
 from ridgeline.agent.hooks import PostImport
 from ridgeline.agent.instrument import SCOPE, cpp_kernels, instrument, is_wrapper
 from ridgeline.agent.paths import UserFiles, is_ours
+from ridgeline.agent.result import why_nothing
 from ridgeline.agent.runfolder import RunFolder
 from ridgeline.agent.spec import from_dict
 from ridgeline.agent.watch import importing_torch, likeness
@@ -182,6 +183,36 @@ def test_a_kernel_file_or_a_triton_module_is_no_business_of_ours() -> None:
 )
 def test_exit_status_is_the_one_python_gives(error: BaseException | None, status: int) -> None:
     assert status_of(error) == status
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("torch", "error", "status", "how", "words"),
+    [
+        (
+            False,
+            ImportError("no parent\nmore"),
+            1,
+            USUAL,
+            "the program failed before it imported torch: ImportError: no parent",
+        ),
+        (True, KeyError(), 1, USUAL, "the program failed before anything was recorded: KeyError"),
+        (True, Mute(), 1, USUAL, "the program failed before anything was recorded: Mute"),
+        (False, SystemExit(2), 2, USUAL, "the program ended with status 2 before it imported torch"),
+        (False, None, 4, "os._exit", "the program ended with status 4 before it imported torch (os._exit)"),
+        (False, None, 0, USUAL, "the program ended without importing torch"),
+        (True, None, 0, USUAL, "nothing was recorded before the program ended"),
+        (True, None, None, "signal SIGTERM", "nothing was recorded before the program ended (signal SIGTERM)"),
+    ],
+)
+def test_a_program_without_a_recording_says_what_ended_it(
+    torch: bool, error: BaseException | None, status: int | None, how: str, words: str
+) -> None:
+    assert why_nothing(torch, error, status, how) == words
 
 
 def test_spec_ignores_what_it_does_not_know_and_refuses_what_is_wrong() -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.runs.causes import of_program
 from ridgeline.runs.folder import RunInfo
+from ridgeline.runs.progress import Progress
 from runs_helpers import Starter, wait_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="process trees are kept on Linux only")
@@ -91,6 +93,28 @@ def test_a_run_without_a_window_says_why(runs: Starter, source: str, code: str, 
     assert last["cause"]["code"] == code
     assert words in last["cause"]["message"]
     assert last["status"] == ("empty" if code == "nothing-recorded" else "failed")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        (
+            "the program failed before it imported torch: ImportError: attempted relative import with no known parent package",
+            "-m",
+        ),
+        ("the program failed before it imported torch: SyntaxError: invalid syntax", "its own output"),
+        ("the program ended with status 2 before it imported torch", "stands above"),
+        ("the program ended without importing torch", "log.txt in {folder}"),
+    ],
+)
+def test_what_the_agent_said_comes_with_what_to_do(tmp_path: Path, runs: Starter, message: str, hint: str) -> None:
+    spec = runs.spec("")
+    last = Progress(phase="failed", message=message)
+    cause = of_program(spec, tmp_path, dict(os.environ), returncode=1, last=last, errors="")
+    assert cause.message == message
+    assert cause.hint is not None
+    assert hint.format(folder=tmp_path) in cause.hint
 
 
 def test_an_interpreter_without_torch_is_named(runs: Starter, tmp_path: Path) -> None:

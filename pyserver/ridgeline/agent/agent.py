@@ -22,7 +22,7 @@ from .mainthread import MainThread
 from .notes import CompileNotes
 from .paths import UserFiles
 from .recorder import Recorder
-from .result import Result, why_not_steady
+from .result import Result, why_not_steady, why_nothing
 from .runfolder import RunFolder
 from .skip import skip_own_code
 from .spec import Spec
@@ -50,6 +50,8 @@ class Agent:
         self.started_ns = time.time_ns()
         self.imported_torch_ns: int | None = None
         self.exit_status: int | None = None
+        self.raised: BaseException | None = None
+        """What left the main module."""
         self.errors: list[str] = []
         self.notes: list[str] = []
         self.folder = RunFolder(spec.run_dir, spec.progress_fd)
@@ -234,7 +236,7 @@ class Agent:
 
     def main_ended(self, error: BaseException | None) -> None:
         """The main module has run to its end, or ``error`` leaves it. Threads of the program may go on."""
-        self.exit_status = status_of(error)
+        self.exit_status, self.raised = status_of(error), error
         others = [t for t in threading.enumerate() if t is not threading.main_thread() and not t.daemon]
         if self.recorder is not None and not others:
             self.recorder.stop()
@@ -318,12 +320,7 @@ class Agent:
         if self.result.windows:
             self.folder.progress("done", "stopped after the window" if self._stopping else how)
         else:
-            self.folder.progress("failed", self._why_nothing(how))
-
-    def _why_nothing(self, how: str) -> str:
-        if self.torch is None:
-            return f"the program ended ({how}) without importing torch"
-        return f"nothing was recorded before the program ended ({how})"
+            self.folder.progress("failed", why_nothing(self.torch is not None, self.raised, self.exit_status, how))
 
     def _write_sidecar(self, ended: bool = False) -> None:
         graphs = self.capture.rows()

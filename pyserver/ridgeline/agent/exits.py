@@ -13,6 +13,8 @@ from typing import Any
 from .paths import is_ours
 
 Finish = Callable[[str, "int | None"], None]
+USUAL = "end of the program"
+"""How most programs end."""
 
 
 def strip_own_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -51,7 +53,7 @@ class Exits:
 
     def install(self) -> None:
         # Registered first, so it runs after every atexit function of the program's own.
-        atexit.register(self.finish, "end of the program")
+        atexit.register(self.finish, USUAL)
         leave = self.leave = os._exit
 
         def _exit(status: int) -> None:

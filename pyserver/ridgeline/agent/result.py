@@ -7,9 +7,13 @@ from typing import Any
 
 from . import publish
 from .edited import edited
+from .exits import USUAL
 from .recorder import Recorder
 from .runfolder import RunFolder
 from .timeline import Recorded
+
+_SAID = 300
+"""Characters of an exception's message that are repeated."""
 
 
 class Result:
@@ -52,24 +56,46 @@ class Result:
         )
 
 
+def why_nothing(torch_imported: bool, raised: BaseException | None, status: int | None, how: str) -> str:
+    """Why there is no recording at all: the exception that left the program, else its status, else that it just ended."""
+    when = "before anything was recorded" if torch_imported else "before it imported torch"
+    if raised is not None and not isinstance(raised, (SystemExit, KeyboardInterrupt)):
+        try:
+            said = str(raised).strip().partition("\n")[0][:_SAID]
+        except Exception:  # noqa: BLE001 - the program's own __str__
+            said = ""
+        kind = type(raised).__name__
+        return f"the program failed {when}: {kind}: {said}" if said else f"the program failed {when}: {kind}"
+    if status:
+        return f"the program ended with status {status} {when}{_unless_usual(how)}"
+    if torch_imported:
+        return f"nothing was recorded before the program ended{_unless_usual(how)}"
+    return f"the program ended{_unless_usual(how)} without importing torch"
+
+
+def _unless_usual(how: str) -> str:
+    return "" if how == USUAL else f" ({how})"
+
+
 def why_not_steady(recorder: Recorder, how: str) -> str:
     take = recorder.best()
     if take is None or (take.order == 0 and take.window["complete"]):
         return ""
+    ended = _unless_usual(how)
     steps = len(take.window["steps"])
     waited = recorder.calls.waited_for()
     if waited is not None:  # the program may have gone on for hours
         return (
-            f"one recording ended inside a call into torch, {waited}, which the program never left until it ended ({how}): "
+            f"one recording ended inside a call into torch, {waited}, which the program never left until it ended{ended}: "
             "no other could be opened, so the first one is shown"
         )
     if take.window["reason"] in ("timer", "after"):
-        return f"the program ended ({how}); no steps were seen in it, so a stretch of time is shown"
+        return f"the program ended{ended}; no steps were seen in it, so a stretch of time is shown"
     if take.window["reason"] == "whole":
         return (
-            f"the program ended ({how}) before it had settled: what was recorded from the import of torch on is shown, "
+            f"the program ended{ended} before it had settled: what was recorded from the import of torch on is shown, "
             f"{steps} whole steps"
             if steps
-            else f"the program ended ({how}) before it had two steps: all of it after the import of torch is shown"
+            else f"the program ended{ended} before it had two steps: all of it after the import of torch is shown"
         )
-    return f"the program ended ({how}) before its window was full: {steps} steps were recorded"
+    return f"the program ended{ended} before its window was full: {steps} steps were recorded"

@@ -88,7 +88,7 @@ def of_program(
         return Cause(
             "agent-failed" if returncode == 125 else "script-failed",
             last.message or "the recording failed",
-            "see log.txt",
+            _hint(last.message or "", run_dir),
         )
     raised = _raised(errors) if returncode > 0 else None
     if raised:
@@ -102,6 +102,19 @@ def of_program(
             "its own message stands above",
         )
     return _NOTHING_RECORDED
+
+
+def _hint(message: str, run_dir: Path) -> str:
+    """What to do about what the agent said of a program that left no recording."""
+    if "relative import with no known parent" in message:
+        return (
+            "it is part of a package: name it with -m, for example -m package.module, from the package's parent folder"
+        )
+    if "failed before" in message:
+        return "its own output has the rest"
+    if "ended with status" in message:
+        return "its own message stands above"
+    return f"see log.txt in {run_dir}"
 
 
 def _raised(errors: str) -> str | None:
