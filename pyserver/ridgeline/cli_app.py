@@ -56,7 +56,9 @@ def ridgeline(version: Annotated[bool, typer.Option("--version", help="Print the
 
 @app.command()
 def profile(
-    target: Annotated[str, typer.Argument(help="A script, or a module with -m.", metavar="TARGET")],
+    target: Annotated[
+        str, typer.Argument(help="A script, a module with -m, or a module that Inductor wrote.", metavar="TARGET")
+    ],
     args: Annotated[
         list[str] | None, typer.Argument(help="The program's own arguments, after --.", metavar="[-- ARGS...]")
     ] = None,
@@ -416,5 +418,7 @@ def _usage(error: Any) -> int:
     elif type(error).__name__ == "NoSuchOption" and getattr(error.ctx, "info_name", None) == "profile":
         say(f"{message.rstrip('.')}; the program's own options go after --")
     else:
-        say(f"{message.rstrip('.')}; see ridgeline --help")
+        command = getattr(error.ctx, "info_name", None)
+        named = f" {command}" if command and getattr(error.ctx, "parent", None) is not None else ""
+        say(f"{message.rstrip('.')}; see ridgeline{named} --help")
     return int(error.exit_code)

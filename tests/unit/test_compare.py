@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from typing import Any
 
+import pytest
+from rich.console import Console
+
 from ridgeline import profile_io
-from ridgeline.compare import compare
+from ridgeline.compare import Change, Comparison, compare
 from ridgeline.profile import Device, Finding, Kernel, ProfileDocument, RecordedWith, Source, Step, Totals
+from ridgeline.report.comparison import render
 
 Doc = dict[str, Any]
 
@@ -145,3 +150,21 @@ def test_a_machine_without_cores_to_spare_claims_nothing_on_the_host() -> None:
     for doc in (before, after):
         doc["devices"][0]["kind"] = "cpu"
     assert compare(before, after).kernels[0].verdict == "same"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noise", "words"),
+    [
+        (513e3, 65e3, 2.2e6, "Too noisy to tell: 513 ms → 65.0 ms a step (noise ±2.20 s)"),
+        (100.0, 101.0, 5.0, "No change beyond the noise: 100 µs → 101 µs a step (noise ±5.00 µs)"),
+        (100.0, 100.0, 0.0, "No change: 100 µs → 100 µs a step"),
+    ],
+)
+def test_what_noise_hides_is_not_called_unchanged(before: float, after: float, noise: float, words: str) -> None:
+    change = Change(label="step", before_us=before, after_us=after, noise_us=noise, verdict="same")
+    shown = io.StringIO()
+    render(
+        Comparison(before="a.py", after="a.py", basis="step", step=change, device=change),
+        Console(file=shown, width=200),
+    )
+    assert words in shown.getvalue()

@@ -14,6 +14,8 @@ from ridgeline.compare import Change, Comparison
 from ridgeline.printable import printable
 
 MAX_ROWS = 12
+UNTOLD = 0.5
+"""Noise of more than this part of the longer time hides what anybody would call a change."""
 _MARK = {"faster": "▼", "slower": "▲", "same": "=", "appeared": "+", "vanished": "-"}
 _STYLE = {"faster": "green", "slower": "red", "same": "dim", "appeared": "yellow", "vanished": "yellow"}
 
@@ -42,7 +44,9 @@ def _sentence(change: Change, of: str) -> Text:
     values = f"{units.duration(change.before_us)} → {units.duration(change.after_us)} {of}"
     noise = f"noise ±{units.duration(change.noise_us)}" if change.noise_us else ""
     if change.verdict == "same":
-        return Text(f"No change: {values} ({noise})" if noise else f"No change: {values}")
+        if change.noise_us and change.noise_us > UNTOLD * max(change.before_us or 0.0, change.after_us or 0.0):
+            return Text(f"Too noisy to tell: {values} ({noise})", style="yellow")
+        return Text(f"No change beyond the noise: {values} ({noise})" if noise else f"No change: {values}")
     pct = f", {change.delta_pct:+.1f} %" if change.delta_pct is not None else ""
     return Text(f"{_MARK[change.verdict]} {change.verdict}: {values}{pct} ({noise})", style=_STYLE[change.verdict])
 
