@@ -17,6 +17,7 @@ from ridgeline.attribution.sources import SourceStore
 from ridgeline.attribution.split import line_rows
 from ridgeline.attribution.stacks import StackResolver
 from ridgeline.inductor.provenance import read_provenance
+from ridgeline.sidecar import Graph, Sidecar
 from ridgeline.trace.reader import read_trace
 from ridgeline.trace.work import work_table
 from trace_build import call, frame, kernel, label, op
@@ -266,6 +267,21 @@ def test_up_43_cpp_kernels_itemised_or_not(tmp_path: Path) -> None:
     on = attributed(tmp_path, op(0, 100, KEY), op(10, 30, "graph_0_cpp_fused_sum_0"), generated=generated)
     rows = {on.symbol(r): on.call_line(r) for r in range(2)}
     assert rows == {"cpp_fused_sum_0": 7, "generated module (Python)": None}
+
+
+def test_a_module_of_operators_alone_has_no_cpp_that_could_be_itemised(tmp_path: Path) -> None:
+    generated = tmp_path / "generated"
+    generated.mkdir()
+    (generated / "cmod.py").write_text(
+        "# AOT ID: ['0_inference']\n\n\ndef call(args):\n    extern_kernels.mm(x, y, out=buf0)\n    return (buf0, )\n"
+    )
+    ran = Sidecar(graphs=[Graph(path=str(generated / "cmod.py"), cache_key="cmod", fx_key="fabc")])
+    one = attributed(tmp_path, op(0, 100, KEY), op(10, 30, "aten::mm"), generated=generated, sidecar=ran)
+    assert {one.symbol(r): float(one.work.time[r]) for r in range(2)} == {
+        "generated module (Python)": 70,
+        "aten::mm": 30,
+    }
+    assert not [note for note in one.result.notes if "cpp_wrapper" in note]
 
 
 def test_up_111_paths_of_another_machine(tmp_path: Path) -> None:

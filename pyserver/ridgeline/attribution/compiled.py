@@ -80,13 +80,19 @@ class CompiledCode:
             for rows in np.split(order, cuts):
                 region = int(self.host.region[rows[0]])
                 rest = self._instrumented(region, rows, site_of_op, names)
+                entry = resolver.module(region, rest) if len(rest) else None
                 if len(rest):
-                    self._region(region, rest, resolver.module(region, rest))
+                    self._region(region, rest, entry)
                 if self.work.on_cpu:
-                    self._own_time(region, rows)
+                    self._own_time(region, rows, entry)
 
-    def _own_time(self, region: int, rows: I64) -> None:
-        """What a region's own event takes: its C++ kernels where those have no events, else the module's Python."""
+    def _own_time(self, region: int, rows: I64, entry: ModuleEntry | None) -> None:
+        """What a region's own event takes: its C++ kernels where those have no events, else the module's Python.
+
+        A module of operators alone (products, fallbacks of complex numbers) has no kernels that could have events.
+        """
+        if entry is not None and not entry.wrapper.cpp and not entry.wrapper.kernels:
+            self._itemised.add(region)
         text = "generated module (Python)" if region in self._itemised else "generated C++ (not itemised)"
         for row in rows.tolist():
             op = int(self.host.op[row])
