@@ -10,7 +10,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,9 +19,10 @@ from ridgeline.agent.exits import USUAL, status_of
 from ridgeline.agent.hooks import PostImport
 from ridgeline.agent.instrument import SCOPE, cpp_kernels, instrument, is_wrapper
 from ridgeline.agent.paths import UserFiles, is_ours
-from ridgeline.agent.result import why_nothing
+from ridgeline.agent.result import why_not_steady, why_nothing
 from ridgeline.agent.runfolder import RunFolder
 from ridgeline.agent.spec import from_dict
+from ridgeline.agent.take import Take
 from ridgeline.agent.watch import importing_torch, likeness
 
 # ---------------------------------------------------------------------- import hooks
@@ -213,6 +214,25 @@ def test_a_program_without_a_recording_says_what_ended_it(
     torch: bool, error: BaseException | None, status: int | None, how: str, words: str
 ) -> None:
     assert why_nothing(torch, error, status, how) == words
+
+
+@pytest.mark.parametrize(
+    ("cut", "how", "words"),
+    [
+        (False, USUAL, "the program ended before it had two steps: all of it after the import of torch is shown"),
+        (
+            True,
+            USUAL,
+            "the program ended; no steps were seen in it: the first 1.5 s after the import of torch are shown",
+        ),
+        (True, "os._exit", "the program ended (os._exit); no steps were seen in it: the first 1.5 s"),
+    ],
+)
+def test_what_of_a_program_without_steps_is_shown(cut: bool, how: str, words: str) -> None:
+    window = {"reason": "whole", "steps": [], "complete": True, "start_ns": 10**9, "end_ns": 25 * 10**8}
+    take = Take(recording=cast(Any, None), lines=None, window=window, labels=[], order=3, cut=cut)
+    recorder = SimpleNamespace(best=lambda: take, calls=SimpleNamespace(waited_for=lambda: None))
+    assert why_not_steady(cast(Any, recorder), how).startswith(words)
 
 
 def test_spec_ignores_what_it_does_not_know_and_refuses_what_is_wrong() -> None:

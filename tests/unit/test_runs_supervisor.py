@@ -105,7 +105,8 @@ def test_a_run_without_a_window_says_why(runs: Starter, source: str, code: str, 
         ),
         ("the program failed before it imported torch: SyntaxError: invalid syntax", "its own output"),
         ("the program ended with status 2 before it imported torch", "stands above"),
-        ("the program ended without importing torch", "log.txt in {folder}"),
+        ("the program ended without importing torch", "processes that it starts"),
+        ("the run folder cannot be written: disk quota", "log.txt in {folder}"),
     ],
 )
 def test_what_the_agent_said_comes_with_what_to_do(tmp_path: Path, runs: Starter, message: str, hint: str) -> None:

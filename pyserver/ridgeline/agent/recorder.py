@@ -165,6 +165,7 @@ class Recorder:
                 take = self._close(keep=True)
                 self._set("settle")
                 if take is not None:
+                    take.cut = True
                     elapsed = max(take.window["end_ns"] - take.window["start_ns"], 1)
                     self.sizing.events_per_ns = take.events / elapsed
                     counted.append(take.events)

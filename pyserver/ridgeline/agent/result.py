@@ -91,6 +91,9 @@ def why_not_steady(recorder: Recorder, how: str) -> str:
         )
     if take.window["reason"] in ("timer", "after"):
         return f"the program ended{ended}; no steps were seen in it, so a stretch of time is shown"
+    if take.window["reason"] == "whole" and take.cut and not steps:
+        seconds = (take.window["end_ns"] - take.window["start_ns"]) / 1e9
+        return f"the program ended{ended}; no steps were seen in it: the first {seconds:.2g} s after the import of torch are shown"
     if take.window["reason"] == "whole":
         return (
             f"the program ended{ended} before it had settled: what was recorded from the import of torch on is shown, "

@@ -27,6 +27,8 @@ class Take:
     """See ``ORDER``."""
     events: int = 0
     """Counted for recordings without steps only: the busier one says more."""
+    cut: bool = False
+    """An early recording that ended by the clock, while the program went on."""
 
     @property
     def goodness(self) -> tuple[int, int, int]:

@@ -114,6 +114,8 @@ def _hint(message: str, run_dir: Path) -> str:
         return "its own output has the rest"
     if "ended with status" in message:
         return "its own message stands above"
+    if "without importing torch" in message:
+        return "only the program itself is recorded: of processes that it starts, profile the one that uses torch"
     return f"see log.txt in {run_dir}"
 
 
