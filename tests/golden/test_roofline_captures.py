@@ -18,6 +18,8 @@ from roofline_score import Row, opened, score_capture, share
 OWN = Path(__file__).parent / "data" / "roofline"
 GIVEN = ("mlp_train", "encoder_train", "user_triton")
 FIRST = ("bert_infer", "decode", "eager_mix", "fused_zoo", "llama_train", "unet_infer")
+THIRD = ("quantised_infer",)
+"""Scored once, when the code of the second round was done, and not mended with: no floor (docs/roofline.md)."""
 SECOND = (
     "audio_encoder_train",
     "convnet_train",
@@ -65,7 +67,7 @@ def test_each_given_program_alone(corpus: Path) -> None:
 
 
 def test_every_own_capture_is_in_a_group() -> None:
-    assert {p.name.split(".")[0] for p in OWN.glob("*.tar.gz")} == {*FIRST, *SECOND, *DIRECT}
+    assert {p.name.split(".")[0] for p in OWN.glob("*.tar.gz")} == {*FIRST, *SECOND, *THIRD, *DIRECT}
 
 
 def test_first_round() -> None:
