@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ridgeline.assemble.kernels import KernelRows
-from ridgeline.assemble.pace import asked_at
+from ridgeline.assemble.pace import handed_over
 from ridgeline.profile import CATEGORIES, Category, CategoryRow, Device, Step
 from ridgeline.sidecar import Sidecar
-from ridgeline.trace.intervals import clip, subtract, union
+from ridgeline.trace.intervals import EMPTY, clip, subtract, union
 from ridgeline.trace.tables import F64, DeviceInfo, Trace, Work
 from ridgeline.trace.work import WorkTable
 
@@ -124,20 +124,18 @@ def step_rows(trace: Trace, work: WorkTable) -> list[Step]:
 
     Where the CPU is the device nothing runs later: a step's work is what ran in it, up to its end, from whichever step.
     """
-    asked = asked_at(trace, work)
     end = work.start + work.time if not work.on_cpu else work.end
     steps = []
-    for row in trace.steps:
-        since, until = row.asked or (row.start, row.start + row.dur)
-        mine = (asked >= since) & (asked < until)
-        busy = clip(union(work.start, end), since, until) if work.on_cpu else union(work.start[mine], end[mine])
+    all_busy = union(work.start, end) if work.on_cpu else EMPTY
+    for row, mine in zip(trace.steps, handed_over(trace, work), strict=True):
+        busy = clip(all_busy, row.start, row.start + row.dur) if work.on_cpu else union(work.start[mine], end[mine])
         steps.append(
             Step(
                 name=row.name,
                 start_us=trace.origin_ns / 1000 + row.start,
                 wall_us=row.dur,
                 busy_us=busy.total,
-                kernels=int(mine.sum()),
+                kernels=len(mine),
                 window=row.window,
             )
         )

@@ -9,7 +9,7 @@ import numpy as np
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.intervals import clip, union
-from ridgeline.trace.tables import F64, StepRow, Trace
+from ridgeline.trace.tables import F64, I64, StepRow, Trace
 from ridgeline.trace.work import WorkTable
 
 AHEAD = 1.02
@@ -58,6 +58,15 @@ def asked_at(trace: Trace, work: WorkTable) -> F64:
     return asked
 
 
+def handed_over(trace: Trace, work: WorkTable) -> list[I64]:
+    """Of each step the rows of the work that the host asked for in it, by when it did."""
+    asked = asked_at(trace, work)
+    order = np.argsort(asked, kind="stable")
+    spans = [step.asked or (step.start, step.start + step.dur) for step in trace.steps]
+    low, high = np.searchsorted(asked[order], np.array(spans, dtype=np.float64).reshape(-1, 2).T)
+    return [order[first:last] for first, last in zip(low.tolist(), high.tolist(), strict=True)]
+
+
 def pace_by_device(trace: Trace, work: WorkTable) -> str | None:
     """Let the steps end when the device has done their work, if the host runs so far ahead that its marks say nothing.
 
@@ -68,8 +77,7 @@ def pace_by_device(trace: Trace, work: WorkTable) -> str | None:
     steps = trace.steps
     if work.on_cpu or len(steps) < 2 or not len(work.start) or len({s.window for s in steps}) > 1:
         return None
-    asked, end = asked_at(trace, work), work.start + work.time
-    mine = [np.flatnonzero((asked >= s.start) & (asked < s.start + s.dur)) for s in steps]
+    end, mine = work.start + work.time, handed_over(trace, work)
     rows = np.concatenate(mine)
     if not len(rows):
         return None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ridgeline.agent.made import CannotMake, make, make_all
 else:
-    _FILE = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "agent", "made.py")
-    _SPEC = importlib.util.spec_from_file_location("_ridgeline_made", os.path.normpath(_FILE))
-    _MADE = importlib.util.module_from_spec(_SPEC)
-    _SPEC.loader.exec_module(_MADE)
+    from .from_agent import load
+
+    _MADE = load("made")
     CannotMake, make, make_all = _MADE.CannotMake, _MADE.make, _MADE.make_all
 
 __all__ = ["CannotMake", "copied", "described", "make", "make_all"]

@@ -7,7 +7,14 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ridgeline.agent.machine import scheduled
+else:
+    from .from_agent import load
+
+    scheduled = load("machine").scheduled
 
 BLOCK_S = 2e-3
 """A warm sample on the CPU is a block of calls this long: a tick of the clock is then no part of it."""
@@ -232,19 +239,6 @@ class CudaClock:
             "overhead_s": self.overhead_s,
             "host_s": statistics.median(self.host_s),
         }
-
-
-def scheduled() -> tuple[int, int] | None:
-    """Nanoseconds that this process's threads ran, and that they were ready and without a core; None where nobody tells."""
-    ran = waited = 0
-    try:
-        for thread in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
-                numbers = file.read().split()
-            ran, waited = ran + int(numbers[0]), waited + int(numbers[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return ran, waited
 
 
 def waited_part(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
