@@ -168,6 +168,8 @@ class Sidecar:
     """Folders whose code counts as the user's."""
     windows: list[Window] = field(default_factory=list)
     plain_steps_ns: list[int] = field(default_factory=list)
+    cupti_left: bool | None = None
+    """Whether the plain steps ran with CUPTI detached, as without a profiler; None where there was none, or not known."""
     profiled_steps_ns: list[int] = field(default_factory=list)
     compiles: list[Compile] = field(default_factory=list)
     graphs: list[Graph] = field(default_factory=list)

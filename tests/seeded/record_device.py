@@ -43,8 +43,15 @@ FEWEST, MOST, SECONDS = 10, 1000, 0.3
 """Steps of a timed run: as many as take so long."""
 
 
-def record(program: markers.Seeded, runs: Path, programs: Path, device: str) -> dict[str, Any]:
-    """One run folder; what happened, for the log."""
+def record(
+    program: markers.Seeded,
+    runs: Path,
+    programs: Path,
+    device: str,
+    environment: dict[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> dict[str, Any]:
+    """One run folder; what happened, for the log. ``environment`` is the process's own if there is none."""
     script = programs / f"{program.name}.py"
     script.write_text(program.faulty, encoding="utf-8")
     folder = runs / program.name
@@ -72,7 +79,8 @@ def record(program: markers.Seeded, runs: Path, programs: Path, device: str) -> 
                 stdout=log,
                 stderr=log,
                 cwd=programs,
-                timeout=TIMEOUT,
+                env=environment,
+                timeout=timeout,
                 check=False,
             ).returncode
         except subprocess.TimeoutExpired:

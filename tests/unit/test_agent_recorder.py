@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +77,97 @@ def test_the_warming_step_is_in_no_list_and_not_in_the_trace(recorder: Driven) -
     assert (len(take.window["steps"]), take.window["complete"]) == (3, True)
     assert len(recorder.times.profiled) == 3
     assert len(recorder.times.plain) == 1 + 3
+
+
+def on_a_device(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Windows count as recorded on CUDA 13; what is done to the device, in order."""
+    did: list[str] = []
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr("ridgeline.agent.plain.synchronize", lambda *args: did.append("wait"))
+
+    def detach(*args: Any) -> bool:
+        did.append("detach")
+        return True
+
+    monkeypatch.setattr("ridgeline.agent.cupti.detach", detach)
+    monkeypatch.setattr("ridgeline.agent.plain.BLOCK_NS", 0)
+    monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
+    closed = Recorder._close
+
+    def close(self: Recorder, keep: bool) -> Take | None:
+        take = closed(self, keep)
+        if take is not None:
+            take.recording.devices = ["cuda"]
+        return take
+
+    monkeypatch.setattr(Recorder, "_close", close)
+    monkeypatch.setattr(Recording, "lost_the_clock", lambda self: False)
+    monkeypatch.setattr("ridgeline.agent.plain.ALIKE", 1e9)
+    return did
+
+
+def to_plain(recorder: Driven) -> None:
+    settle_to_warm(recorder)
+    for _ in range(4):
+        recorder.step()
+    assert recorder.state == "plain"
+
+
+def test_cupti_goes_before_the_plain_steps(recorder: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    did = on_a_device(monkeypatch)
+    to_plain(recorder)
+    assert (did, recorder.cupti_left) == ([], False)
+    recorder.step()
+    assert (did, recorder.cupti_left, recorder.times.plain) == (["detach"], True, [])
+    while recorder.state == "plain":
+        recorder.step()
+    assert did == ["detach", "wait", "wait"]
+    assert len(recorder.published) == 1
+
+
+def test_a_call_that_outlives_the_window_keeps_cupti_attached(
+    recorder: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did = on_a_device(monkeypatch)
+    to_plain(recorder)
+    monkeypatch.setattr(recorder.calls, "ended", lambda: False)
+    for _ in range(20):
+        recorder.step()
+    assert (recorder.state, did, recorder.cupti_left) == ("plain", [], False)
+    recorder.finish_plain()  # as ``watch`` does after some seconds
+    assert (recorder.state, recorder.cupti_left) == ("done", False)
+
+
+def test_without_a_device_there_is_nothing_to_detach(recorder: Driven) -> None:
+    to_plain(recorder)
+    recorder.step()
+    assert recorder.cupti_left is None
+
+
+@pytest.mark.parametrize("switch", [None, "0", "1"])
+def test_no_session_but_the_last_is_followed_by_a_finalization(
+    switch: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two finalizations that overlap damage the process, and one within the next session takes its device records."""
+    if switch is None:
+        monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
+    else:
+        monkeypatch.setenv("TEARDOWN_CUPTI", switch)
+    seen: list[str | None] = []
+    recording = Recording(torch, Spec(run_dir="", target="", device="cpu"))
+    for name in ("prepare_trace", "stop"):
+        original = getattr(recording.profile, name)
+
+        def spy(original: Any = original) -> None:
+            seen.append(os.environ.get("TEARDOWN_CUPTI"))
+            original()
+
+        setattr(recording.profile, name, spy)
+    recording.start()
+    recording.stop()
+    assert len(seen) == 2
+    assert "1" not in seen
+    assert os.environ.get("TEARDOWN_CUPTI") == switch
 
 
 class DeviceEvent:

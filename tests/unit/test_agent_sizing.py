@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ridgeline.agent import kineto
-from ridgeline.agent.plain import PLAIN_NS, StepTimes
+from ridgeline.agent.plain import PLAIN_NS, SETTLED_NS, StepTimes
 from ridgeline.agent.sizing import EVENT_LIMIT, LEAST_STEPS, LONGEST_NS, STEPS, STEPS_UNKNOWN, WINDOW_NS, Sizing
 from ridgeline.agent.spec import Spec
 
@@ -91,18 +91,77 @@ def test_slow_plain_steps_are_not_waited_for_and_absent_ones_not_for_ever() -> N
     assert times.after(None, times._since_ns + 5 * PLAIN_NS + 1, None)
 
 
-def test_steps_on_a_device_are_timed_from_idle_to_idle() -> None:
-    waits: list[int] = []
-    torch: Any = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: waits.append(1)))
+class Device:
+    """A device whose steps take so long each, for a host that hands each over in a millisecond, and a clock for both."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, step_ns: list[int]) -> None:
+        self.now, self.done, self.waits = 10**18, 10**18, 0
+        self._steps = iter(step_ns)
+        self.torch: Any = SimpleNamespace(cuda=SimpleNamespace(synchronize=self._wait))
+        monkeypatch.setattr("ridgeline.agent.plain.time.time_ns", lambda: self.now)
+
+    def _wait(self) -> None:
+        self.waits += 1
+        self.now = max(self.now, self.done)
+
+    def run(self, times: StepTimes) -> int:
+        """Steps until there are enough."""
+        count = 0
+        while True:
+            self.done = max(self.now, self.done) + next(self._steps)
+            self.now += MS
+            count += 1
+            if times.after(MS, self.now, self.torch):
+                return count
+
+
+def closed_on_a_device(target: int | None) -> StepTimes:
     times = StepTimes()
     times.before(MS)
-    recording: Any = SimpleNamespace(devices=["cuda"], end_ns=100 * MS)
-    times.window_closed(recording, 20 * MS, 4, None)
+    times.window_closed(SimpleNamespace(devices=["cuda"], end_ns=100 * MS), 20 * MS, 4, target)  # type: ignore[arg-type]
     assert (times.profiled, times.plain) == ([20 * MS], [])
-    done = [times.after(MS, times._since_ns + MS, torch) for _ in range(LEAST_STEPS)]
-    assert done[-1]
-    assert waits == [1]
-    assert len(times.plain) == 1
+    return times
+
+
+def test_steps_on_a_device_are_timed_from_idle_to_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, [5 * MS] * 1000)
+    times = closed_on_a_device(None)
+    assert device.run(times) == 200  # two blocks of 100 steps, which take the host 100 ms and the device 500
+    assert (times.plain, device.waits) == ([5 * MS, 5 * MS], 2)
+
+
+def test_steps_on_a_device_that_still_grow_shorter_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a fresh process, where the host's first steps are the slowest."""
+    device = Device(monkeypatch, [9 * MS] * 100 + [7 * MS] * 100 + [5 * MS] * 1000)
+    times = closed_on_a_device(None)
+    device.run(times)
+    assert times.plain == [5 * MS, 5 * MS]
+
+
+def test_steps_on_a_device_that_never_settle_or_are_slow_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, ([5 * MS] * 100 + [9 * MS] * 100) * 20)
+    times = closed_on_a_device(20)
+    device.run(times)
+    assert times.plain in ([5 * MS], [9 * MS])
+    assert device.now - times._began_ns <= SETTLED_NS + 1000 * MS
+    slow = closed_on_a_device(20)
+    assert not slow.after(None, slow._since_ns + 2 * PLAIN_NS, device.torch)
+    device.done = device.now = slow._since_ns + PLAIN_NS
+    assert slow.after(PLAIN_NS, device.now, device.torch)
+    assert slow.plain == [PLAIN_NS]
+
+
+def test_a_program_that_ends_among_its_plain_steps_leaves_those_that_there_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = Device(monkeypatch, [])
+    times = closed_on_a_device(None)
+    for _ in range(LEAST_STEPS):
+        device.now += 2 * MS
+        assert not times.after(2 * MS, device.now, device.torch)
+    device.now += 50 * MS  # the end of the program is no step
+    times.cut()
+    assert times.plain == [2 * MS]
 
 
 def test_an_accelerator_counts_from_the_moment_of_its_initialization(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -341,6 +341,7 @@ class Agent:
             "windows": self.result.windows,
             "plain_steps_ns": [] if recorder is None else recorder.times.plain,
             "profiled_steps_ns": [] if recorder is None else recorder.times.profiled,
+            "cupti_left": None if recorder is None else recorder.cupti_left,
             "compiles": self.compiles.rows,
             "graphs": graphs,
             "timeline": self.result.timeline_row,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext
 from typing import Any
 
+from .cupti import kept
 from .spec import Spec
 
 # Kineto writes a line of severity USDT to standard error at every start and stop; 6 is above all severities.
@@ -100,7 +102,8 @@ class Recording:
         try:
             if warn is not None:
                 module._warn_once = lambda *args, **kwargs: None
-            self.profile.prepare_trace()
+            with kept():
+                self.profile.prepare_trace()
         finally:
             _STARTING = False
             if warn is not None:
@@ -117,14 +120,17 @@ class Recording:
     def cancel(self) -> None:
         """End a session that was prepared and not started; Kineto knows no shorter way."""
         if self._prepared:
-            self.profile.start_trace()
-            self.profile.stop()
+            with kept():
+                self.profile.start_trace()
+                self.profile.stop()
             _OURS.pop(id(self.profile.profiler), None)
 
-    def stop(self) -> None:
+    def stop(self, last: bool = False) -> None:
+        """End it; ``last`` leaves it to the process's ``TEARDOWN_CUPTI`` whether CUPTI is detached, else it stays."""
         synchronize(self.torch, self.devices)
         self.end_ns = time.time_ns()
-        self.profile.stop()
+        with nullcontext() if last else kept():
+            self.profile.stop()
         _OURS.pop(id(self.profile.profiler), None)
 
     @staticmethod

@@ -10,10 +10,16 @@ from .sizing import LEAST_STEPS, STEPS
 
 PLAIN_NS = 1_000_000_000
 """After this much time the steps right after a window are enough, be they few; after five times as much, if none."""
+BLOCK_NS = 100_000_000
+"""On a device steps are timed in blocks of this length and ``LEAST_STEPS``; the first that has taken ``PLAIN_NS`` is enough."""
+ALIKE = 0.03
+"""Two blocks in a row that differ by no more: the steps have settled after all that the recording disturbed."""
+SETTLED_NS = 3 * PLAIN_NS
+"""Blocks that do not settle are waited for as long."""
 
 
 class StepTimes:
-    """Nanoseconds of plain and of profiled steps. On a device, whose work overlaps, one mean each, from idle to idle."""
+    """Nanoseconds of plain and of profiled steps. On a device, whose work overlaps, means from idle to idle."""
 
     def __init__(self) -> None:
         self.plain: list[int] = []
@@ -21,7 +27,10 @@ class StepTimes:
         self._devices: list[str] = []
         self._least = 0
         self._steps = 0
+        self._began_ns = 0
         self._since_ns = 0
+        self._seen_ns = 0
+        self._blocks: list[int] = []
 
     def before(self, interval_ns: int) -> None:
         """A plain step of the settling program."""
@@ -31,22 +40,47 @@ class StepTimes:
     def window_closed(self, recording: Recording, began_ns: int, steps: int, target: int | None) -> None:
         """Plain steps follow, as many as the window should have had, or a few where nobody waits for more (None)."""
         self._least = LEAST_STEPS if target is None else target
-        self._steps, self._since_ns = 0, time.time_ns()
         self._devices = recording.devices
         if self._devices:
             self.profiled = [(recording.end_ns - began_ns) // steps]
             self.plain = []
+        self.begin(time.time_ns())
+
+    def begin(self, now_ns: int) -> None:
+        """The plain steps begin now, the devices being idle."""
+        self._steps, self._blocks = 0, []
+        self._began_ns = self._since_ns = self._seen_ns = now_ns
 
     def after(self, interval_ns: int | None, now_ns: int, torch: Any) -> bool:
         """A plain step after the window has ended, None if it was no clean one; True when there are enough."""
-        if interval_ns is not None:
-            self._steps += 1
-            if not self._devices:
-                self.plain.append(interval_ns)
-        waited = now_ns - self._since_ns
-        if self._steps < self._least and not (waited > PLAIN_NS and self._steps) and waited <= 5 * PLAIN_NS:
+        waited = now_ns - self._began_ns
+        if interval_ns is None:
+            if self._devices:  # a compilation lay in it: the block is of no use
+                self._steps, self._since_ns = 0, now_ns
+            return waited > 5 * PLAIN_NS
+        self._steps += 1
+        self._seen_ns = now_ns
+        if self._devices:
+            return self._after_on_device(now_ns, torch)
+        self.plain.append(interval_ns)
+        return self._steps >= self._least or waited > PLAIN_NS
+
+    def _after_on_device(self, now_ns: int, torch: Any) -> bool:
+        length = now_ns - self._since_ns
+        if length < PLAIN_NS and (length < BLOCK_NS or self._steps < LEAST_STEPS):
             return False
-        if self._devices and self._steps:
-            synchronize(torch, self._devices)
-            self.plain = [(time.time_ns() - self._since_ns) // self._steps]
-        return True
+        synchronize(torch, self._devices)
+        ended_ns = time.time_ns()
+        self._blocks.append((ended_ns - self._since_ns) // self._steps)
+        self._steps, self._since_ns = 0, ended_ns
+        last = self._blocks[-2:]
+        if len(last) == 2 and max(last) <= (1 + ALIKE) * min(last):
+            self.plain = last
+            return True
+        self.plain = last[-1:]
+        return length >= PLAIN_NS or ended_ns - self._began_ns > SETTLED_NS
+
+    def cut(self) -> None:
+        """The program ends: of a first block that is not full the steps there are, by the host's clock alone."""
+        if self._devices and not self.plain and self._steps >= LEAST_STEPS:
+            self.plain = [(self._seen_ns - self._since_ns) // self._steps]

@@ -7,7 +7,7 @@
 ``warm``    one step with the profiler prepared but not recording: on a device the first one takes several times as long
             as those that follow. It counts neither as plain nor as profiled.
 ``window``  the recording proper, as long as ``sizing`` says.
-``plain``   unprofiled steps right after it, then the result is published.
+``plain``   CUPTI is detached (``cupti``), unprofiled steps follow, then the result is published.
 ``user``    the program's own profiler is at work; ours keeps out of its way and harvests it.
 ``done``    published; markers cost one comparison.
 """
@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
+from . import cupti
 from .calls import UnfinishedCalls
 from .guard import Guard
-from .kineto import accelerators, mute
+from .kineto import Recording, accelerators, mute
 from .labels import Scopes
 from .plain import StepTimes
 from .session import OpenRecording
@@ -66,6 +68,9 @@ class Recorder:
         self._again = 0
         self.compiling = False
         self.forced: str | None = None
+        self.cupti_left: bool | None = None
+        """Whether the plain steps ran with CUPTI detached; None where there was none, or no such steps."""
+        self._to_detach = False
         self.early_wanted = False
         """Another early recording should follow, once the scopes of the last one have closed."""
 
@@ -262,6 +267,8 @@ class Recorder:
         def close() -> None:
             if self._open_one is not None:
                 self._close(keep=True)
+            if self.state == "plain":
+                self.times.cut()
             if self.state != "done":
                 self._set("ended")
 
@@ -334,11 +341,29 @@ class Recorder:
             return
         self._set("plain")
         self.times.window_closed(one.recording, one.started_ns, steps, None if self.spec.then == "stop" else one.target)
+        self._to_detach = cupti.can_detach(self.torch, one.recording.devices)
+        if "cuda" in one.recording.devices:
+            self.cupti_left = False
         self.steady.restamp(time.time_ns())
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
+        if self._to_detach:
+            self._detach()
+            return
         if self.times.after(interval, now, self.torch):
             self._publish_best()
+
+    def _detach(self) -> None:
+        """Before the first plain step, in a session of its own: so it waits for calls that outlive the window, too."""
+        if not self.calls.ended():
+            return
+        self._to_detach = False
+        spec = replace(self.spec, memory=False, stacks=False)
+        self.cupti_left = cupti.detach(self.torch, Recording(self.torch, spec))
+        self.calls.note()
+        self._set("plain")
+        self.times.begin(time.time_ns())
+        self.steady.restamp(time.time_ns())
 
     def _publish_best(self) -> None:
         take = self.best()
