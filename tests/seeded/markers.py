@@ -11,12 +11,15 @@ Line numbers stay as they are. Standard library only: the recording on a device 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 FINDS = re.compile(r"\s*# finds: ([a-z0-9 -]+)$")
 MAY = re.compile(r"\s*# may: ([a-z0-9 -]+)$")
+STEPS = re.compile(r"(?<=^def main\(steps: int = )\d{1,3}(?=\))", re.MULTILINE)
+MANY = "4000"
 MEND = re.compile(r"^(\s*)# mend: ?(.*)$")
 OPTIONS = re.compile(r"^# options: (.*)$")
 
@@ -32,6 +35,16 @@ class Seeded:
     """(finding code, line); empty for a clean program."""
     options: tuple[str, ...] = field(default=())
     allowed: tuple[tuple[str, int], ...] = field(default=())
+
+    @property
+    def recorded(self) -> str:
+        """The faulty program with more steps than a recording needs: it ends with the recording, not in the middle of it."""
+        return STEPS.sub(MANY, self.faulty)
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """SHA-256 of the texts that a recording of this program, as it stands now, may have kept."""
+        return frozenset(hashlib.sha256(text.encode()).hexdigest() for text in (self.faulty, self.recorded))
 
 
 def read(path: Path) -> Seeded:

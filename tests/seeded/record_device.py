@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import os
 import subprocess
@@ -53,7 +52,7 @@ def record(
 ) -> dict[str, Any]:
     """One run folder; what happened, for the log. ``environment`` is the process's own if there is none."""
     script = programs / f"{program.name}.py"
-    script.write_text(program.faulty, encoding="utf-8")
+    script.write_text(program.recorded, encoding="utf-8")
     folder = runs / program.name
     folder.mkdir(parents=True)
     spec = folder / "spec.json"
@@ -105,7 +104,7 @@ def missing(programs: list[markers.Seeded]) -> set[str]:
             Path(m.name).parent.name: {f["sha256"] for f in json.loads((Path(folder) / m.name).read_text())["files"]}
             for m in sidecars
         }
-    return {p.name for p in programs if hashlib.sha256(p.faulty.encode()).hexdigest() not in texts.get(p.name, set())}
+    return {p.name for p in programs if not p.digests & texts.get(p.name, set())}
 
 
 def rehearsed(program: markers.Seeded) -> markers.Seeded:
