@@ -368,7 +368,7 @@ def _explain_quality(document: ProfileDocument, attribution: Attribution, record
         warnings += [QualityWarning(code="note", message=note) for note in recording.sidecar.notes]
         warnings += [QualityWarning(code="hook", message=error) for error in recording.sidecar.errors]
     warnings += [QualityWarning(code="note", message=note) for note in recording.notes]
-    attached = still_attached(document)
+    attached = still_attached(document, recording.sidecar)
     if attached is not None:
         warnings.append(QualityWarning(code="profiler-attached", message=attached))
     waited = document.source.cpu_wait_pct

@@ -1,6 +1,6 @@
 """Packs the run folders of ``record_device.py`` for ``frozen/``, small enough for the repository.
 
-    python tests/seeded/pack.py RUNS.tar.gz tests/seeded/frozen/runs.tar.xz
+    python tests/seeded/pack.py RUNS.tar.xz… tests/seeded/frozen/runs.tar.xz
 
 Left out: recordings of programs whose text is another by now (they prove nothing about it, and the suite passes them
 over), recordings without a sidecar, and of every trace what the analysis does not read: the flow arrows between events
@@ -97,10 +97,11 @@ def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def main(arguments: Sequence[str]) -> int:
-    source, target = map(Path, arguments)
+    *sources, target = map(Path, arguments)
     with tempfile.TemporaryDirectory(prefix="pack_") as folder:
-        with tarfile.open(source) as packed:
-            packed.extractall(folder, filter="data")
+        for source in sources:
+            with tarfile.open(source) as packed:
+                packed.extractall(folder, filter="data")
         runs = keep(Path(folder) / "runs", markers.read_all(HERE / "device"))
         for run in runs:
             before = findings(run)

@@ -1,13 +1,14 @@
-"""Records the seeded device programs on a machine with a CUDA device, for ``frozen/``.
+"""Records the seeded device programs on a machine with CUDA devices, for ``frozen/``.
 
-    python tests/seeded/record_device.py OUT_FOLDER [--budget SECONDS] [--record NAME…] [--missing]
-        [--pairs [NAME…]] [--rehearse]
+    python tests/seeded/record_device.py OUT_FOLDER [--budget SECONDS] [--lanes N] [--record [NAME…]] [--pairs [NAME…]]
+        [--missing] [--rehearse]
 
-Needs torch and the standard library alone. Every program runs under the agent as ``ridgeline profile`` would start it; the
-run folders go into ``OUT_FOLDER/runs.tar.gz``. With what is left of the budget, faulty and mended programs are timed
-against each other, unprofiled, in alternating pairs: ``OUT_FOLDER/pairs.json``. ``--missing`` records only the programs
-that ``frozen/runs.tar.xz`` has no recording of; ``--pairs`` records nothing and times these (all that have a mend), in this
-order. A side of a pair is at least 0.3 s of steps; six or seven seconds a program. Afterwards ``pack.py`` makes the archive of the repository.
+Needs torch and the standard library alone. Every program runs under the agent as ``ridgeline profile`` would start it; its
+run folder goes into ``OUT_FOLDER/runs_LANE.tar.xz``. Then, in another fresh process, the faulty and the mended program are
+timed against each other, unprofiled, in alternating pairs: ``OUT_FOLDER/pairs.json``. A side of a pair is at least 0.5 s
+of steps. ``--record`` and ``--pairs`` do one of the two, for these programs (all, if none is named), in this order;
+``--missing`` records only the programs that ``frozen/runs.tar.xz`` has no recording of. ``--lanes`` run at once, each with
+a device, an Inductor cache and a temporary folder of its own. Afterwards ``pack.py`` makes the archive of the repository.
 
 ``--rehearse`` runs the same programs on a CPU, with "cuda" in their text replaced: it shows that everything is in place.
 Programs that need a device fail in a rehearsal, and the log says so.
@@ -17,12 +18,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gzip
 import json
 import os
+import queue
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -35,10 +39,12 @@ import markers  # noqa: E402
 AGENT = HERE.parent.parent / "pyserver" / "ridgeline" / "agent" / "main.py"
 STEPS = 12
 TIMEOUT = 90
+LAST_S = 15
+"""Nothing is begun with less time left."""
 PAIRS = 5
 WARM = 5
 """Steps of a timed run before the clock starts."""
-FEWEST, MOST, SECONDS = 10, 1000, 0.3
+FEWEST, MOST, SECONDS = 10, 5000, 0.55
 """Steps of a timed run: as many as take so long."""
 
 
@@ -130,14 +136,16 @@ class StepClock:
         return self._timed(enumerate(items, *start)) if hasattr(items, "dataset") else enumerate(items, *start)
 
     def _timed(self, items: Iterable[Any]) -> Iterator[Any]:
+        count = 0
         for k, item in enumerate(items):
+            count = k + 1
             if k == WARM:
                 self._wait()
                 self._begin = time.perf_counter()
             if k == self.steps:  # the loop breaks here
                 self._stop(k)
             yield item
-        self._stop(self.steps)
+        self._stop(count)
 
     def _stop(self, count: int) -> None:
         if self._end is None:
@@ -167,68 +175,158 @@ def timed_pairs(program: markers.Seeded) -> list[list[float]]:
         torch.set_float32_matmul_precision("highest")
         return clock.step_us
 
+    def enough(text: str) -> int:
+        """Steps of ``SECONDS``, by a shorter run that is warm already."""
+        steps = FEWEST
+        for share in (0.2, 1.0):
+            steps = max(FEWEST, min(MOST, int(1e6 * SECONDS * share / step_us(text, steps))))
+        return steps
+
     assert program.mended is not None
-    step_us(program.mended, FEWEST)
-    steps = max(FEWEST, min(MOST, int(1e6 * SECONDS / step_us(program.faulty, FEWEST))))
-    return [[step_us(program.faulty, steps), step_us(program.mended, steps)] for _ in range(PAIRS)]
+    sides = [(text, enough(text)) for text in (program.faulty, program.mended)]
+    return [[step_us(text, steps) for text, steps in sides] for _ in range(PAIRS)]
+
+
+class Results:
+    """What all lanes have so far, on disk after every program."""
+
+    def __init__(self, out: Path) -> None:
+        self._out, self._lock = out, threading.Lock()
+        self.log: list[dict[str, Any]] = []
+        self.pairs: dict[str, Any] = {}
+
+    def add(self, entry: dict[str, Any], pairs: Any = None) -> None:
+        with self._lock:
+            self.log.append(entry)
+            (self._out / "log.json").write_text(json.dumps(self.log, indent=1), encoding="utf-8")
+            if pairs is not None:
+                self.pairs[entry["name"]] = pairs
+                (self._out / "pairs.json").write_text(json.dumps(self.pairs, indent=1), encoding="utf-8")
+            print(entry, *([] if pairs is None else [pairs]), flush=True)
+
+
+def paired(program: markers.Seeded, rehearse: bool, work: Path, environment: dict[str, str], timeout: float) -> Any:
+    """``timed_pairs`` in a process of its own; what went wrong, if it did."""
+    out = work / f"{program.name}.pairs.json"
+    command = [sys.executable, str(Path(__file__).resolve()), str(out), "--child", program.name]
+    try:
+        done = subprocess.run(
+            command + ["--rehearse"] * rehearse,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "no time left"
+    if not out.is_file():
+        return f"exit {done.returncode}: {done.stderr[-300:]}"
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def lane(
+    number: int, jobs: queue.Queue[tuple[markers.Seeded, bool, bool]], results: Results, options: Any, end: float
+) -> None:
+    """One device: program after program, its run folder into the lane's archive, its pairs into the common file."""
+    device = "cpu" if options.rehearse else "cuda"
+    archive = options.out / f"runs_{number}.tar.xz"
+    with tempfile.TemporaryDirectory(prefix=f"seeded_{number}_", ignore_cleanup_errors=True) as folder:
+        work = Path(folder)
+        for name in ("programs", "runs", "temporary"):
+            (work / name).mkdir()
+        environment = {
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": str(number),
+            "TMPDIR": str(work / "temporary"),
+            "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"),
+        }
+        if options.rehearse:
+            environment["OMP_NUM_THREADS"] = "1"
+        with tarfile.open(archive, "w:xz", preset=2) as packed:
+            while True:
+                try:
+                    program, recorded, timed = jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if time.monotonic() > end - LAST_S:
+                    results.add({"name": program.name, "skipped": "no time left"})
+                    continue
+                if recorded:
+                    left = max(LAST_S, end - time.monotonic())
+                    entry = record(program, work / "runs", work / "programs", device, environment, min(TIMEOUT, left))
+                    _unpacked(work / "runs" / program.name)
+                    packed.add(work / "runs" / program.name, f"runs/{program.name}")
+                    results.add({**entry, "lane": number})
+                if timed and program.mended is not None and time.monotonic() < end - LAST_S:
+                    began = time.monotonic()
+                    found = paired(program, options.rehearse, work, environment, min(TIMEOUT, end - began))
+                    took = round(time.monotonic() - began, 1)
+                    results.add({"name": program.name, "pairs_seconds": took, "lane": number}, found)
+
+
+def _unpacked(run: Path) -> None:
+    """The trace as a gzip file without compression, so that xz sees its text."""
+    path = run / "trace.json.gz"
+    if path.is_file():
+        text = gzip.decompress(path.read_bytes())
+        with gzip.open(path, "wb", compresslevel=0) as out:
+            out.write(text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("--budget", type=float, default=340.0)
-    parser.add_argument("--record", nargs="*", help="record these only (default: all); pairs are timed for all")
+    parser.add_argument("--lanes", type=int, default=1, help="devices to use at once")
+    parser.add_argument("--record", nargs="*", help="record these (default: all), time no pairs unless asked for")
+    parser.add_argument(
+        "--pairs", nargs="*", help="time these (default: all with a mend), record nothing unless asked for"
+    )
     parser.add_argument("--missing", action="store_true", help="record what frozen/ has no recording of")
-    parser.add_argument("--pairs", nargs="*", help="record nothing, time these (default: all that have a mend)")
     parser.add_argument("--rehearse", action="store_true", help="on a CPU, to see that everything is in place")
+    parser.add_argument("--child", metavar="NAME", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    started = time.monotonic()
-    options.out.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + options.budget
     programs = markers.read_all(HERE / "device")
-    wanted = {p.name for p in programs} if options.record is None else set(options.record)
-    timed = programs if not options.pairs else [p for name in options.pairs for p in programs if p.name == name]
-    wanted = set() if options.pairs is not None else wanted
-    wanted &= missing(programs) if options.missing else wanted
-    device = "cpu" if options.rehearse else "cuda"
     if options.rehearse:
-        programs, timed = [rehearsed(p) for p in programs], [rehearsed(p) for p in timed]
-    work = Path(tempfile.mkdtemp(prefix="seeded_"))
-    (work / "programs").mkdir()
-    (work / "runs").mkdir()
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(work / "inductor"))
-    log = []
-    for program in programs:
-        if program.name not in wanted:
-            continue
-        if time.monotonic() - started > options.budget - 15:
-            log.append({"name": program.name, "skipped": "no time left"})
-            continue
-        log.append(record(program, work / "runs", work / "programs", device))
-        print(log[-1], flush=True)
-        _pack(options.out, work, log)
-    pairs: dict[str, Any] = {}
-    for program in timed:
-        if (
-            program.mended is None
-            or (options.rehearse and options.pairs is None and program.name not in wanted)
-            or time.monotonic() - started > options.budget - 15
-        ):
-            continue
-        try:
-            pairs[program.name] = timed_pairs(program)
-        except Exception as error:  # noqa: BLE001  one program's failure must not cost the others' results
-            pairs[program.name] = f"{type(error).__name__}: {error}"
-        print(program.name, pairs[program.name], flush=True)
-        (options.out / "pairs.json").write_text(json.dumps(pairs, indent=1), encoding="utf-8")
+        programs = [rehearsed(p) for p in programs]
+    if options.child:
+        (program,) = (p for p in programs if p.name == options.child)
+        options.out.write_text(json.dumps(timed_pairs(program)), encoding="utf-8")
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    jobs: queue.Queue[tuple[markers.Seeded, bool, bool]] = queue.Queue()
+    for job in chosen(programs, options.record, options.pairs, missing(programs) if options.missing else None):
+        jobs.put(job)
+    results = Results(options.out)
+    lanes = [threading.Thread(target=lane, args=(n, jobs, results, options, end)) for n in range(options.lanes)]
+    for thread in lanes:
+        thread.start()
+    for thread in lanes:
+        thread.join()
 
 
-def _pack(out: Path, work: Path, log: list[dict[str, Any]]) -> None:
-    """After every program, so that a run cut short leaves what it has."""
-    (out / "log.json").write_text(json.dumps(log, indent=1), encoding="utf-8")
-    partial = out / "runs.tar.gz.part"
-    with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
-        archive.add(work / "runs", "runs")
-    partial.replace(out / "runs.tar.gz")
+def chosen(
+    programs: list[markers.Seeded], record: list[str] | None, pairs: list[str] | None, lacking: set[str] | None
+) -> list[tuple[markers.Seeded, bool, bool]]:
+    """(program, whether to record it, whether to time it). Programs with a mend first: they take the longest."""
+    both = record is None and pairs is None
+    named = [*(record or []), *(pairs or [])]
+    known = {p.name: p for p in programs}
+    if unknown := set(named) - set(known):
+        raise SystemExit(f"no such programs: {', '.join(sorted(unknown))}")
+    listed = [known[name] for name in dict.fromkeys(named)]
+    ordered = [*listed, *sorted((p for p in programs if p.name not in named), key=lambda p: p.mended is None)]
+
+    def wants(names: list[str] | None, program: markers.Seeded) -> bool:
+        return both if names is None else not names or program.name in names
+
+    jobs = [
+        (p, wants(record, p) and (lacking is None or p.name in lacking), wants(pairs, p) and p.mended is not None)
+        for p in ordered
+    ]
+    return [job for job in jobs if job[1] or job[2]]
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from ridgeline.assemble.recorded import charge_profiler, cpu_wait_pct, still_att
 from ridgeline.assemble.roof import _KernelSources
 from ridgeline.profile import Category, Device, Idle, ProfileDocument, Quality, Source, Totals
 from ridgeline.profile_io import UnreadableError
-from ridgeline.sidecar import Window
+from ridgeline.sidecar import Sidecar, Window
 from ridgeline.trace.tables import Work
 
 Event = dict[str, Any]
@@ -302,21 +302,23 @@ def test_what_a_recorded_step_takes_longer_is_the_profilers(
 
 
 @pytest.mark.parametrize(
-    ("kind", "busy_us", "plain_us", "told"),
+    ("kind", "busy_us", "plain_us", "left", "told"),
     [
-        ("cuda", 84.0, 10.0, True),
-        ("cuda", 86.0, 10.0, False),  # the device's work fills the step: no launch is waited for
-        ("cuda", 84.0, None, False),
-        ("cpu", 10.0, 10.0, False),
+        ("cuda", 84.0, 10.0, None, True),
+        ("cuda", 84.0, 10.0, False, True),
+        ("cuda", 84.0, 10.0, True, False),  # the agent has detached it
+        ("cuda", 86.0, 10.0, None, False),  # the device's work fills the step: no launch is waited for
+        ("cuda", 84.0, None, None, False),
+        ("cpu", 10.0, 10.0, None, False),
     ],
 )
 def test_plain_steps_that_wait_for_the_host_are_in_doubt(
-    kind: str, busy_us: float, plain_us: float | None, told: bool
+    kind: str, busy_us: float, plain_us: float | None, left: bool | None, told: bool
 ) -> None:
     """CUPTI stays attached after a recording: ten steps of 10 us with that much device work in all."""
     document = ProfileDocument(source=Source(kind="run", path="train.py", steps=10), quality=Quality())
     document.devices = [Device(id=0, name="some device", kind=kind, busy_us=busy_us)]  # type: ignore[arg-type]
     document.totals = Totals(plain_step_us=plain_us)
-    said = still_attached(document)
+    said = still_attached(document, Sidecar(cupti_left=left))
     assert (said is not None) == told
     assert said is None or "144455" in said

@@ -148,9 +148,11 @@ def totals_of(trace: Trace, work: WorkTable, window: WindowOf, sidecar: Sidecar 
     return totals
 
 
-def still_attached(document: ProfileDocument) -> str | None:
-    """What to say where the plain steps' time is in doubt: CUPTI stays attached once a recording has ended, and slows every
-    launch. Steps that wait for the host show it, the device's work is as fast as ever."""
+def still_attached(document: ProfileDocument, sidecar: Sidecar | None) -> str | None:
+    """What to say where the plain steps' time is in doubt: CUPTI stays attached once a recording has ended, unless the agent
+    could detach it, and slows every launch. Steps that wait for the host show it, the device's work is as fast as ever."""
+    if sidecar is not None and sidecar.cupti_left:
+        return None
     device, plain = next(iter(document.devices), None), document.totals.plain_step_us
     if device is None or device.kind != "cuda" or not plain or not document.source.steps or device.busy_us is None:
         return None
