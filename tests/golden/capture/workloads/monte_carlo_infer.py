@@ -4,6 +4,8 @@ regression on polynomials, value at risk by sorting."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 PATHS, STEPS, ASSETS, BOOK, YEARS, RATE, STRIKE = 1_048_576, 24, 8, 4_000_000, 1.0, 0.03, 100.0
@@ -30,14 +32,13 @@ def exotics(price: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
     alive = price.amin((0, 2)) > BARRIER
     knocked = torch.where(alive, (STRIKE - price[-1].amin(-1)).clamp(min=0), 0.0)
     gain = (asian + knocked).double()
-    discount = torch.exp(torch.tensor(-RATE * YEARS, dtype=torch.double, device=price.device))
-    return discount * gain.mean(), gain.std() / PATHS**0.5, basket
+    return math.exp(-RATE * YEARS) * gain.mean(), gain.std() / PATHS**0.5, basket
 
 
 def early(basket: torch.Tensor) -> torch.Tensor:
     """A put on the basket that may be exercised early, by least squares on powers of the price, in double."""
     value = (STRIKE - basket[-1]).clamp(min=0).double()
-    discount = torch.exp(torch.tensor(-RATE * YEARS / EXERCISES, device=basket.device))
+    discount = math.exp(-RATE * YEARS / EXERCISES)
     for i in range(EXERCISES - 1, 0, -1):
         x = basket[i * STEPS // EXERCISES].double() / STRIKE
         value, now = value * discount, (1 - x).clamp(min=0) * STRIKE
