@@ -39,6 +39,17 @@ def test_marks_are_taken_out_and_lines_stay(tmp_path: Path) -> None:
     assert program.mended.splitlines()[2:] == ["", "b = fast(a)", "c = b", "d = 2"]
 
 
+def test_a_recording_runs_more_steps_than_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("def main(steps: int = 40) -> None:\n    other(steps=40)  # finds: float64\n")
+    program = markers.read(path)
+    assert program.recorded == f"def main(steps: int = {markers.MANY}) -> None:\n    other(steps=40)\n"
+    assert len(program.digests) == 2, "recordings of both texts are its own"
+    for program in markers.read_all(DEVICE):
+        assert len(program.recorded.splitlines()) == len(program.faulty.splitlines())
+        assert "steps: int = " in program.recorded
+
+
 def test_a_mend_needs_a_line_above_it(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("# mend: x = 1\n")
@@ -132,7 +143,22 @@ def test_what_is_missing_is_recorded_again(tmp_path: Path) -> None:
     assert programs[0].name in record_device.missing([changed])
 
 
-@pytest.mark.parametrize("items", ["range", "loader", "short loader"])
+def test_what_a_device_machine_is_asked_for() -> None:
+    a, b, c = (markers.Seeded(name, "", mended, ()) for name, mended in (("a", None), ("b", "x"), ("c", "y")))
+
+    def asked(record: list[str] | None, pairs: list[str] | None, lacking: set[str] | None = None) -> list[object]:
+        return [(p.name, r, t) for p, r, t in record_device.chosen([a, b, c], record, pairs, lacking)]
+
+    assert asked(None, None) == [("b", True, True), ("c", True, True), ("a", True, False)]
+    assert asked(None, None, {"a", "c"}) == [("b", False, True), ("c", True, True), ("a", True, False)]
+    assert asked(None, []) == [("b", False, True), ("c", False, True)]
+    assert asked(None, ["c", "b"]) == [("c", False, True), ("b", False, True)]
+    assert asked(["a"], ["c"]) == [("a", True, False), ("c", False, True)]
+    with pytest.raises(SystemExit, match="no such programs: d"):
+        asked(["d"], None)
+
+
+@pytest.mark.parametrize("items", ["range", "loader", "short loader", "shorter loader"])
 def test_steps_are_timed_without_what_comes_before_them(items: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(record_device.time, "perf_counter", lambda: now[0])
@@ -143,7 +169,8 @@ def test_steps_are_timed_without_what_comes_before_them(items: str, monkeypatch:
         for _ in clock.range(clock.steps):
             now[0] += 0.002
     else:
-        batches = [0] * (clock.steps + 5 if items == "loader" else clock.steps)
+        more = {"loader": 5, "short loader": 0, "shorter loader": -7}
+        batches = [0] * (clock.steps + more[items])
         loader = type("Loader", (list,), {"dataset": None})(batches)
         for step, _ in clock.enumerate(loader):
             if step == clock.steps:
