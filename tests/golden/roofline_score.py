@@ -3,7 +3,7 @@
 usage: python tests/golden/roofline_score.py CAPTURE… [--errors] [--arguments]
 
 A capture is a folder (or a .tar.gz of one) with ``trace.json.gz``, ``generated.tar.gz`` and ``ncu.csv`` (see
-``capture/README.md`` for the columns). Every launch of the profiled step is one row: the trace's last step and ncu's rows
+``capture/README.md`` for the columns), or the .tar.xz that ``capture/repack.py`` makes of it, with all of them plain. Every launch of the profiled step is one row: the trace's last step and ncu's rows
 are matched in order by normalised name. The verdict comes out of the whole pipeline, as the document would show it, except
 that a user's Triton kernel is looked up in the programs (*.py) beside the trace. With ``--arguments`` a capture that holds
 ``triton_calls.json`` (``capture/arguments.py``) is scored as a run of our own: with the arguments of direct launches. Truth: memory if memory_pct >= 60 and
@@ -118,10 +118,15 @@ def agents_notes(folder: Path) -> Sidecar:
 
 
 def score_capture(folder: Path, arguments: bool = False) -> list[Row]:
-    trace = read_trace(folder / "trace.json.gz", frames=False, memory=False)
+    recorded, generated = (
+        next((folder / name for name in names if (folder / name).exists()), None)
+        for names in (("trace.json.gz", "trace.json"), ("generated.tar.gz", "generated.tar"))
+    )
+    if recorded is None:
+        raise FileNotFoundError(f"{folder.name} has no trace")
+    trace = read_trace(recorded, frames=False, memory=False)
     work = work_table(trace)
-    generated = folder / "generated.tar.gz"
-    attribution = attribute(trace, work, generated=generated if generated.exists() else None)
+    attribution = attribute(trace, work, generated=generated)
     direct = direct_launches(trace, work, agents_notes(folder) if arguments else None)
     rows = build_kernels(trace, work, attribution, step_wall_us=None, direct=direct.of_work)
     specs = device_specs(trace, None, None)

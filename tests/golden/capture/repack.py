@@ -1,0 +1,85 @@
+"""Makes a capture small: what scoring does not read is left out, and what it reads lies plain in one xz archive.
+
+usage: repack.py OUT CAPTURE.tar.gz…     writes OUT/CAPTURE.tar.xz, and says the sizes
+
+Left out: Nsight Compute's raw page, ``info.json``, Python frames, arrows and instants of the trace, and the names of its
+temporary files. What is kept is kept as it is, so that the scores are the same to the bit (``test_capture_repack.py``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+DROPPED_CATEGORIES = {"python_function", "ac2g", "fwdbwd", "Trace", "overhead"}
+DROPPED_PHASES = {"s", "f", "t", "i"}
+DROPPED_HEADERS = {"traceName", "trace_id"}
+PLAIN = ("ncu.csv", "triton_calls.json")
+FILTERS: list[dict[str, int]] = [
+    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26, "lc": 4, "lp": 0, "pb": 0}
+]
+
+
+def slim(trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace without the events that no score depends on; the rest in its order."""
+    kept = [
+        event
+        for event in trace["traceEvents"]
+        if event.get("ph") not in DROPPED_PHASES and event.get("cat") not in DROPPED_CATEGORIES
+    ]
+    return {**{k: v for k, v in trace.items() if k not in DROPPED_HEADERS}, "traceEvents": kept}
+
+
+def contents(archive: Path) -> dict[str, bytes]:
+    """Name in the small archive to content, of a capture as ``run.sh`` writes it."""
+    files: dict[str, bytes] = {}
+    with tarfile.open(archive) as tar:
+        given = {Path(m.name).name: stream.read() for m in tar if m.isfile() and (stream := tar.extractfile(m))}
+    trace = json.loads(gzip.decompress(given["trace.json.gz"]))
+    files["trace.json"] = json.dumps(slim(trace), separators=(",", ":")).encode()
+    files |= {name: given[name] for name in PLAIN if name in given}
+    if "generated.tar.gz" in given:
+        with tarfile.open(fileobj=io.BytesIO(given["generated.tar.gz"])) as tar:
+            generated = {m.name: stream.read() for m in tar if m.isfile() and (stream := tar.extractfile(m))}
+        files["generated.tar"] = packed(generated)
+    return files
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """A plain archive of the files, without owners and times."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return raw.getvalue()
+
+
+def repack(archive: Path, out: Path) -> Path:
+    """Writes ``out/NAME.tar.xz``: the same bytes whenever it is run."""
+    small = out / f"{archive.name.split('.')[0]}.tar.xz"
+    small.write_bytes(lzma.compress(packed(contents(archive)), format=lzma.FORMAT_XZ, filters=FILTERS))
+    return small
+
+
+def main(argv: list[str]) -> int:
+    if len(argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    out = Path(argv[0])
+    out.mkdir(parents=True, exist_ok=True)
+    for path in map(Path, argv[1:]):
+        small = repack(path, out)
+        print(f"{small.name}: {path.stat().st_size} -> {small.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""A capture made small says what it said: every score, attribution and byte of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import sys
+import tarfile
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from roofline_score import opened, score_capture
+
+HERE = Path(__file__).parent
+# Trained and not, compiled, eager and launched directly; all twenty were compared when the archive's form was chosen.
+CAPTURES = [
+    HERE / "data" / "roofline" / f"{name}.tar.gz"
+    for name in ("recommender_train", "unet_infer", "eager_mix", "hand_triton", "quantised_infer")
+]
+
+
+def _repack() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("repack", HERE / "capture" / "repack.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["repack"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+repack = _repack()
+
+
+def _said(path: Path, arguments: bool) -> list[dict[str, Any]]:
+    with opened(path) as folder:
+        # Kernels are msgspec structs inside a dataclass.
+        rows = score_capture(folder, arguments)
+        return [{**asdict(r), "kernel": msgspec.to_builtins(r.kernel)} for r in rows]
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.name.split(".")[0])
+def test_scores_are_the_same(path: Path, tmp_path: Path) -> None:
+    small = repack.repack(path, tmp_path)
+    assert small.stat().st_size < 0.75 * path.stat().st_size
+    arguments = path.name.startswith("hand_triton")
+    before = _said(path, arguments)
+    assert before
+    assert _said(small, arguments) == before
+
+
+def test_what_is_left_out() -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 2.0625, "args": {"grid": [1, 1, 1]}},
+        {"ph": "X", "cat": "python_function", "name": "f.py(1): f"},
+        {"ph": "s", "cat": "ac2g", "id": 1},
+        {"ph": "f", "cat": "fwdbwd", "id": 2},
+        {"ph": "M", "name": "process_name"},
+    ]
+    trace = {"schemaVersion": 1, "traceName": "name", "traceEvents": events}
+    assert repack.slim(trace) == {"schemaVersion": 1, "traceEvents": [events[0], events[4]]}
+    assert len(trace["traceEvents"]) == 5
+
+
+def test_the_small_archive_is_plain_and_always_the_same(tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    one, two = (repack.repack(CAPTURES[-1], folder).read_bytes() for folder in (tmp_path, tmp_path / "again"))
+    assert one == two
+    with tarfile.open(fileobj=io.BytesIO(one)) as tar:
+        names = tar.getnames()
+        stream = tar.extractfile("trace.json")
+        assert stream is not None
+        assert json.load(stream)["traceEvents"]
+    assert names == ["trace.json", "ncu.csv", "generated.tar"]
