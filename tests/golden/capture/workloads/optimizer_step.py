@@ -4,6 +4,8 @@ moving average of all weights."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 WIDTH, WORDS, LAYERS, LARGEST = 1024, 32000, 3, 1.0
@@ -58,7 +60,7 @@ def muon(params: Tensors, grads: Tensors, momenta: Tensors) -> None:
 def build():  # type: ignore[no-untyped-def]
     torch.manual_seed(0)
 
-    def draw(shapes: list[tuple[int, ...]]) -> Tensors:
+    def draw(shapes: Sequence[tuple[int, ...]]) -> Tensors:
         return [torch.randn(shape, device="cuda") * 0.02 for shape in shapes]
 
     tables = draw([(WORDS, WIDTH), (4096, WIDTH), (512, WIDTH)])
