@@ -144,6 +144,39 @@ def test_without_a_device_there_is_nothing_to_detach(recorder: Driven) -> None:
     assert recorder.cupti_left is None
 
 
+def test_a_program_that_goes_on_is_left_without_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without steps: nothing but the stretch of time was recorded."""
+    did = on_a_device(monkeypatch)
+    recorder = Driven(then="continue")
+    recorder.begin()
+    recorder.end_early()
+    recorder.open_timer("timer", 10**9)
+    torch.ones(3).sin()
+    recorder.close_timer()
+    assert not recorder.leaving
+    recorder.publish_best()
+    assert (recorder.state, recorder.leaving, did) == ("done", True, [])
+    recorder.leave()
+    assert (recorder.leaving, did, recorder.cupti_left) == (False, ["detach"], None)
+    recorder.leave()
+    assert did == ["detach"]
+    assert recorder.errors == []
+
+
+@pytest.mark.parametrize("then", ["continue", "stop"])
+def test_who_is_not_left_by_us(then: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that ends with its recording, and one whose own profiler has taken over."""
+    did = on_a_device(monkeypatch)
+    recorder = Driven(then=then)
+    recorder.begin()
+    recorder.end_early()
+    recorder.publish_best()
+    assert recorder.leaving == (then == "continue")
+    recorder.user_profiler_starts()
+    recorder.leave()
+    assert (recorder.leaving, did) == (False, [])
+
+
 @pytest.mark.parametrize("switch", [None, "0", "1"])
 def test_no_session_but_the_last_is_followed_by_a_finalization(
     switch: str | None, monkeypatch: pytest.MonkeyPatch

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from typing import Any
 
-from . import cupti
 from .calls import UnfinishedCalls
+from .detaching import Detaching
 from .guard import Guard
-from .kineto import Recording, accelerators, mute
+from .kineto import accelerators, mute
 from .labels import Scopes
 from .plain import StepTimes
 from .session import OpenRecording
@@ -70,7 +69,7 @@ class Recorder:
         self.forced: str | None = None
         self.cupti_left: bool | None = None
         """Whether the plain steps ran with CUPTI detached; None where there was none, or no such steps."""
-        self._to_detach = False
+        self.detaching = Detaching(torch, spec, self.calls)
         self.early_wanted = False
         """Another early recording should follow, once the scopes of the last one have closed."""
 
@@ -228,6 +227,20 @@ class Recorder:
     def finish_plain(self) -> None:
         self._guarded(lambda: self._publish_best() if self.state == "plain" else None)
 
+    @property
+    def leaving(self) -> bool:
+        """The program goes on, and CUPTI would slow it."""
+        return self.state == "done" and self.detaching.due
+
+    def leave(self) -> None:
+        """Let the program go on as if nothing had been recorded, as soon as that can be."""
+
+        def go() -> None:
+            if self.leaving:
+                self.detaching.now()
+
+        self._guarded(go)
+
     def publish_best(self) -> None:
         """Publish what there is; nothing where nothing was recorded."""
         self._guarded(self._publish_best)
@@ -239,6 +252,7 @@ class Recorder:
 
     def user_profiler_starts(self) -> None:
         def yield_to_it() -> None:
+            self.detaching.attached()
             if self._open_one is not None:
                 self._close(keep=True)
             if self.state != "done":
@@ -269,6 +283,7 @@ class Recorder:
                 self._close(keep=True)
             if self.state == "plain":
                 self.times.cut()
+            self.detaching.due = False
             if self.state != "done":
                 self._set("ended")
 
@@ -341,29 +356,20 @@ class Recorder:
             return
         self._set("plain")
         self.times.window_closed(one.recording, one.started_ns, steps, None if self.spec.then == "stop" else one.target)
-        self._to_detach = cupti.can_detach(self.torch, one.recording.devices)
+        self.detaching.want(one.recording.devices)
         if "cuda" in one.recording.devices:
             self.cupti_left = False
         self.steady.restamp(time.time_ns())
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
-        if self._to_detach:
-            self._detach()
-            return
-        if self.times.after(interval, now, self.torch):
+        if self.detaching.due:  # before the first of them
+            if self.detaching.now():
+                self.cupti_left = self.detaching.gone
+                self._set("plain")
+                self.times.begin(time.time_ns())
+                self.steady.restamp(time.time_ns())
+        elif self.times.after(interval, now, self.torch):
             self._publish_best()
-
-    def _detach(self) -> None:
-        """Before the first plain step, in a session of its own: so it waits for calls that outlive the window, too."""
-        if not self.calls.ended():
-            return
-        self._to_detach = False
-        spec = replace(self.spec, memory=False, stacks=False)
-        self.cupti_left = cupti.detach(self.torch, Recording(self.torch, spec))
-        self.calls.note()
-        self._set("plain")
-        self.times.begin(time.time_ns())
-        self.steady.restamp(time.time_ns())
 
     def _publish_best(self) -> None:
         take = self.best()
@@ -376,6 +382,8 @@ class Recorder:
                 )
             self._publish(take)
             self.takes = [take]
+            if self.spec.then == "continue":
+                self.detaching.want(take.recording.devices)
 
     def _compile_started(self) -> None:
         self.compiling = True
@@ -412,6 +420,7 @@ class Recorder:
 
     def _start(self, state: str, one: OpenRecording) -> None:
         self._progress("recording", step=None if one.driver is None else one.driver.count)
+        self.detaching.attached()
         one.start()
         self.steady.restamp(one.started_ns)
         self._set(state)

@@ -36,6 +36,8 @@ ALIKE = 0.95
 """Cosine between the op counts of two stretches from which on the program counts as steady."""
 LEAST_OPS = 200
 PATIENCE_S = 2.0
+LEAVE_NS = 10_000_000_000
+"""A call that outlives the last recording is waited for as long, to detach CUPTI after it."""
 
 
 def likeness(a: dict[str, int], b: dict[str, int]) -> float:
@@ -83,6 +85,10 @@ class Watch:
         while self.recorder.state not in ("done", "ended"):
             time.sleep(TICK_S)
             self._tick()
+        until = time.time_ns() + LEAVE_NS
+        while self.recorder.leaving and time.time_ns() < until:
+            self._act(self.recorder.leave)
+            time.sleep(TICK_S)
 
     def _tick(self) -> None:
         recorder, now = self.recorder, time.time_ns()
