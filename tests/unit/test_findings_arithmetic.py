@@ -20,6 +20,10 @@ HOPPER = [DeviceInfo(id=0, name="Some GPU", kind="cuda", properties={"computeMaj
 VOLTA = [DeviceInfo(id=0, name="Some GPU", kind="cuda", properties={"computeMajor": 7})]
 
 
+FULL = 1000 / 965
+"""The step of ``_gemm`` over its device's work: unprofiled the host is ahead, and the gap before the first kernel is gone."""
+
+
 def _by_code(findings: list[Finding], code: str) -> list[Finding]:
     return [f for f in findings if f.code == code]
 
@@ -45,7 +49,7 @@ def test_tf32_by_the_kernels_name() -> None:
     assert finding.line == 21
     assert finding.evidence["changes_numerics"] is True
     assert finding.evidence["mend"] == "matmul-precision-high"
-    assert finding.saving_us == pytest.approx(600 * (1 - 1 / 3))
+    assert finding.saving_us == pytest.approx(FULL * 600 * (1 - 1 / 3))
 
 
 @pytest.mark.parametrize(
@@ -79,12 +83,12 @@ def test_with_measured_peaks_the_bound_of_the_mended_product_counts() -> None:
             id=0,
             name="Some GPU",
             kind="cuda",
-            peaks=Peaks(source="measured", bandwidth_gb_s=4000, flops={"tf32": 3.6e14}),
+            peaks=Peaks(source="measured", bandwidth_gb_s=4000, flops={"tf32": 3.6e13}),
         )
     ]
     finding = _by_code(find(context), "tf32-off")[0]
-    mended = 2 * 1024**3 / (0.6 * 3.6e14) * 1e6
-    assert finding.saving_us == pytest.approx(600 - mended, rel=1e-3)
+    mended = 2 * 1024**3 / (0.6 * 3.6e13) * 1e6
+    assert finding.saving_us == pytest.approx(FULL * (600 - mended), rel=1e-3)
 
 
 @pytest.mark.parametrize(("elements", "expected"), [(float64.MIN_ELEMENTS - 1, 0), (float64.MIN_ELEMENTS, 1)])
@@ -134,11 +138,38 @@ def test_transposes_around_convolutions() -> None:
         b.step(t, 1000.0)
         b.line(t, t + 900, "net.py", 8, "x = self.conv(x)")
         for i, name in enumerate(["nchwToNhwcKernel<float>", "implicit_gemm", "nhwcToNchwKernel<float>"]):
-            b.kernel(name, t + 300 * i, 300.0, launched=t - 50 + i)
-        b.kernel("relu", t + 900, 99.0, launched=t - 40)
+            b.kernel(name, t + 250 * i, 250.0, launched=max(0.0, t - 50 + i))
+        b.kernel("relu", t + 750, 250.0, launched=t + 4)
     finding = _by_code(find(b.context()), "channels-last")[0]
-    assert finding.saving_us == pytest.approx(600.0)
+    assert finding.saving_us == pytest.approx(500.0)
     assert finding.evidence["transposes_per_step"] == 2.0
+    assert finding.evidence["norms_us_per_step"] is None
+
+
+@pytest.mark.parametrize(("took", "layout"), [(400.0, ""), (100.0, ""), (400.0, "_channels_last")])
+def test_batch_normalisation_gains_as_well_where_its_layout_changes(took: float, layout: str) -> None:
+    """A batch of 32 x 64 x 56 x 56 halves is 12.8 MB; its gradient reads or writes it five times, in channels-last at 58 % of
+    1,000 GB/s: 110.7 µs."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "net.py", 8, "x = self.block(x)")
+        dims = [[32, 64, 56, 56]] * 2
+        b.kernel("nchwToNhwcKernel<half>", t, 100.0, launched=max(0.0, t - 20))
+        b.op("aten::native_batch_norm_backward", t + 1, 20, dims=dims, types=["c10::Half"] * 2)
+        b.kernel(f"batch_norm_backward{layout}_kernel<half>", t + 100, took, launched=t + 10)
+        b.kernel("implicit_gemm", t + 100 + took, 900.0 - took, launched=t + 50)
+    context = b.context()
+    context.document.devices = [
+        Device(id=0, name="Some GPU", kind="cuda", peaks=Peaks(source="datasheet", bandwidth_gb_s=1000.0, flops={}))
+    ]
+    (finding,) = _by_code(find(context), "channels-last")
+    then = 5 * 32 * 64 * 56 * 56 * 2 / (0.58 * 1000e3)
+    slower = took > then and not layout
+    assert finding.saving_us == pytest.approx(100.0 + (took - then if slower else 0.0))
+    assert finding.evidence["norms_us_per_step_channels_last"] == (pytest.approx(then) if slower else None)
+    assert ("Batch normalisation takes" in finding.message) == slower
 
 
 HALF = "c10::BFloat16"
@@ -200,7 +231,7 @@ def test_after_timing_the_padded_product_the_measurement_counts(now: float, padd
     (after,) = _by_code(find(context), "tensor-core-shape")
     assert (after.severity, after.evidence["verified"]) == (severity, True)
     if severity == "information":
-        assert after.saving_us == pytest.approx(600 * (1 - padded / now))
+        assert after.saving_us == pytest.approx(FULL * 600 * (1 - padded / now))
         assert "the padded product (N=50304, K=1024) 200 µs" in after.message
     else:
         assert after.saving_us is None
@@ -226,7 +257,7 @@ def test_a_product_near_what_padded_ones_reach_is_left_alone(short_of: float, ex
     if found:
         speedup = min(short_of, tensor_core_shape.MAX_SPEEDUP)
         assert found[0].severity == "information"
-        assert found[0].saving_us == pytest.approx(600 * (1 - 1 / speedup))
+        assert found[0].saving_us == pytest.approx(FULL * 600 * (1 - 1 / speedup))
 
 
 def _conv_norm(bias: list[int], channels: int = 16, *, training: str = "True") -> TraceBuilder:

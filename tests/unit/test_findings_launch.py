@@ -46,7 +46,7 @@ def test_gain_line_and_what_graphs_need() -> None:
     assert (finding.file, finding.line) in {("infer.py", 10), ("infer.py", 11)}
     gaps = 29 / 30  # of thirty gaps: what came before the first kernel of the recording is not known
     assert finding.time_us == pytest.approx(gaps * 5000.0)
-    assert finding.saving_us == pytest.approx(gaps * 4990.0), "a gap of a microsecond stays"
+    assert finding.saving_us == pytest.approx(gaps * 5000.0), "never more than the gaps; less a microsecond each"
     assert finding.evidence["cuda_graph_needs"]["same_launches_every_step"] is True
     assert finding.evidence["cuda_graph_needs"]["syncs_per_step"] == 0
     assert "CUDA graphs" in finding.message
@@ -155,7 +155,7 @@ def test_a_gap_too_long_for_launching_is_the_hosts_work(gap: float, expected: in
     assert len(found) == expected
     if found:
         assert (found[0].file, found[0].line) == ("train.py", 8)
-        assert found[0].saving_us == pytest.approx(5 / 6 * gap)
+        assert found[0].saving_us == pytest.approx(5 / 6 * gap, rel=1e-3)
 
 
 @pytest.mark.parametrize(("share", "expected"), [(host_work.SHARE_PCT - 0.2, 0), (host_work.SHARE_PCT + 0.2, 1)])
@@ -349,7 +349,7 @@ def test_the_profilers_buffer_of_a_final_synchronisation_is_not_a_gap() -> None:
 
 
 def test_with_the_line_timeline_gaps_need_a_plain_step() -> None:
-    sidecar = Sidecar(windows=[Window(trace="trace.json.gz", reason="stable", lines=True)])
+    sidecar = Sidecar(windows=[Window(trace="trace.json.gz", reason="stable", lines=True)], cupti_left=True)
     assert not _by_code(find(_late(60.0).context(sidecar=sidecar)), "launch-bound")
     beside = find(_late(60.0).context(sidecar=sidecar, plain_step_us=9_500.0, profiled_step_us=10_000.0))
     (finding,) = _by_code(beside, "launch-bound")

@@ -21,7 +21,7 @@ from ridgeline.findings import spans
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.spans import Spans
 from ridgeline.profile import SourceRef
-from ridgeline.trace.tables import Call, Work
+from ridgeline.trace.tables import I32, Call, Work
 
 Direction = Literal["HtoD", "DtoH", "DtoD", "none"]
 
@@ -48,6 +48,8 @@ class Block:
     gap: Spans
     """Device idle that it caused."""
     at: SourceRef | None
+    calls: tuple[int, ...] = ()
+    """Its blocking calls, rows of ``Trace.calls``."""
 
 
 @functools.cache
@@ -64,6 +66,15 @@ def direction_of(name: str) -> Direction:
     return "none"
 
 
+def waiting_calls(facts: Facts) -> I32:
+    """Rows of the calls that stop the host until the device is done."""
+    calls, events = facts.trace.calls, facts.trace.device_events
+    copies = np.flatnonzero((events.call >= 0) & (events.work == Work.MEMCPY))
+    copy_of = dict(zip(events.call[copies].tolist(), copies.tolist()))
+    rows = np.flatnonzero((calls.kind == Call.SYNC) | (calls.kind == Call.MEMCPY))
+    return np.array([r for r in rows.tolist() if _waits(facts, r, copy_of)], dtype=np.int32)
+
+
 def blocks(facts: Facts) -> list[Block]:
     """Every wait of the recorded steps, in order. The profiler's own last synchronisation is not among them: it has no
     op and no user statement, and it stands at the end."""
@@ -71,11 +82,9 @@ def blocks(facts: Facts) -> list[Block]:
     copies = np.flatnonzero((events.call >= 0) & (events.work == Work.MEMCPY))
     copy_of = dict(zip(events.call[copies].tolist(), copies.tolist()))
     grouped: dict[tuple[int, int], list[int]] = {}
-    blocking = ((calls.kind == Call.SYNC) | (calls.kind == Call.MEMCPY)) & facts.all_within(calls.start)
-    for row in np.flatnonzero(blocking).tolist():
+    waiting = waiting_calls(facts)
+    for row in waiting[facts.all_within(calls.start[waiting])].tolist():
         start = float(calls.start[row])
-        if not _waits(facts, row, copy_of):
-            continue
         op = facts.op_at(int(calls.tid[row]), start)
         top = facts.outermost(op) if op >= 0 else -1
         if top >= 0 and facts.op_name(top).startswith(
@@ -113,6 +122,7 @@ def blocks(facts: Facts) -> list[Block]:
                 direction="DtoH" if "DtoH" in directions else "HtoD" if "HtoD" in directions else "none",
                 gap=gaps[at_group],
                 at=at,
+                calls=tuple(rows),
             )
         )
     return found

@@ -19,6 +19,7 @@ from ridgeline.trace.tables import F64, I32, Call, Work
 if TYPE_CHECKING:
     from ridgeline.findings.blocking import Block
     from ridgeline.findings.queue import Queue
+    from ridgeline.findings.whatif import WhatIf
 
 COLD_RATIO = 1.5
 """First step over the median of the others. Steady steps differ by a few per cent; the first recorded one also holds the
@@ -217,6 +218,13 @@ class Facts(HostFacts):
         from ridgeline.findings.queue import Queue
 
         return Queue(self)
+
+    @cached_property
+    def whatif(self) -> WhatIf:
+        """What changes to the recorded steps save."""
+        from ridgeline.findings.whatif import WhatIf
+
+        return WhatIf(self)
 
     @cached_property
     def blocks(self) -> list[Block]:

@@ -3,11 +3,12 @@ back to its mathematical form: the matrix of scores goes through memory several 
 
 from __future__ import annotations
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import shape_of
 from ridgeline.findings.places import RELATED
+from ridgeline.findings.whatif import gain
 from ridgeline.profile import SourceRef
 
 MIN_KEYS = 64
@@ -61,8 +62,9 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
         if at is not None:
             places.setdefault((at.file, at.line), at)
     work = _work(facts, rows, fallback=fallback)
-    claims, total = facts.claims_of(work), facts.time_of(work)
     speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
+    claims, saving = gain(facts, dict.fromkeys(work, 1.0 / speedup))
+    total = facts.time_of(work)
     dims = facts.dims_of(rows[0])
     dropped = facts.on_cpu and _drops(facts, work)
     first = next(iter(places.values()), None)
@@ -84,7 +86,7 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
         "(other rounding).",
         at=first,
         cost_us=total,
-        saving_us=None if dropped else spans.measure(claims) * (1.0 - 1.0 / speedup),
+        saving_us=None if dropped else saving,
         claims=None if dropped else claims,
         hint=dropped,
         evidence={

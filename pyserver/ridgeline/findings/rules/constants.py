@@ -15,6 +15,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.code import line_of, trees
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
+from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
 
 PER_STEP = 0.5
@@ -24,6 +25,8 @@ MAKERS = ("arange", "ones", "full", "eye", "linspace", "logspace", "tril_indices
 NUMBERS = ("len", "int", "float", "range", "list", "max", "min")
 SIZES = ("size", "dim", "numel")
 """What gives a number, whatever it is asked of."""
+JOIN_US = 50.0
+"""Python between two operations of a statement takes less."""
 MODULES = ("torch", "math", "np", "numpy")
 
 
@@ -133,8 +136,13 @@ def _always_the_same(facts: Facts, rows: list[int]) -> bool:
 def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
     mine = set(rows)
     work = [r for r in facts.recorded_work if facts.outermost(int(facts.work.op[r])) in mine]
-    claims = facts.op_spans(rows) if facts.on_cpu else _on_device(facts, work)
-    cost = spans.measure(claims) if facts.on_cpu else facts.real(claims)
+    if facts.on_cpu or not facts.judged:
+        claims = facts.op_spans(rows) if facts.on_cpu else facts.claims_of(work)
+        saving = cost = spans.measure(claims)
+    else:
+        change = facts.whatif.without(_stretches(facts, rows))
+        claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
+        cost = facts.real(claims)
     return Candidate(
         code="constant-rebuilt",
         title="A constant is computed in every step",
@@ -142,7 +150,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         advice="Make it once, in __init__ with register_buffer or before the loop, on the device where it is used.",
         at=at,
         cost_us=cost,
-        saving_us=cost,
+        saving_us=saving,
         claims=claims,
         evidence={
             "operations_per_step": len(rows) / facts.n,
@@ -152,11 +160,14 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
     )
 
 
-def _on_device(facts: Facts, work: list[int]) -> spans.Spans:
-    """Its kernels where the step waits for them, and where the host is what sets the pace the gaps in which it launches them."""
-    critical = facts.claims_of(work)
-    if not facts.judged:
-        return critical
-    mine = {int(facts.work.event[r]) for r in work}
-    gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in mine)
-    return spans.together(critical, spans.subtract(facts.clip(gaps), facts.queue.excused))
+def _stretches(facts: Facts, rows: list[int]) -> list[Stretch]:
+    """From the first of the statement's operations to the last, each time that it runs."""
+    ops = facts.trace.ops
+    found: list[Stretch] = []
+    for row in sorted(rows):
+        tid, start, end = int(ops.tid[row]), float(ops.start[row]), facts.op_end(row)
+        if found and found[-1][0] == tid and start - found[-1][2] < JOIN_US:
+            found[-1] = (tid, found[-1][1], end)
+        else:
+            found.append((tid, start, end))
+    return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.places import RELATED
+from ridgeline.findings.whatif import gain
 
 CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
 TRAINING = 5
@@ -48,7 +49,8 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
         for r in facts.recorded_work
         if any(a in mine for a in facts.ancestors(int(facts.work.op[r]))) and "aten::add_" in facts.chain_of(r)
     ]
-    claims, total = facts.claims_of(rows), facts.time_of(rows)
+    claims, saving = gain(facts, dict.fromkeys(rows, 0.0))
+    total = facts.time_of(rows)
     at = facts.line_of_op(convolutions[0])
     places = {(p.file, p.line): p for c in convolutions if (p := facts.line_of_op(c)) is not None}
     return Candidate(
@@ -59,7 +61,7 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
         advice="bias=False in those convolutions; the result is the same.",
         at=at,
         cost_us=total if rows else None,
-        saving_us=spans.measure(claims) if rows else None,
+        saving_us=saving if rows else None,
         claims=claims if rows else None,
         noted=True,
         hint=not rows,

@@ -14,16 +14,13 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 
 PER_STEP = 0.5
 """Occurrences a step. Less often is logging now and then, which is how it should be done."""
 UNJUDGED_SHARE = 0.01
 """Of the device's work. Where gaps cannot be judged the wait still bounds what a synchronisation can cost."""
-SAVED_SHARE = 0.3
-"""Of the recorded gaps, in a step that the device bounds; all of them are the bound. Four programs on an H200 whose waits were
-taken out gained 0.12 to 0.40 of the gaps that their recordings show: in a longer run without a profiler the host refills the
-queue faster, and a device at its power limit clocks higher after a pause."""
 COPIES = ("aten::to", "aten::_to_copy", "aten::copy_", "aten::cpu")
 SCALAR_BYTES = 8
 SYNCING_OPS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
@@ -90,6 +87,8 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
         spans.together(*(b.gap for b in group)), spans.together(facts.loader_spans, facts.compile_spans)
     )
     cost = facts.real(gap)
+    # Without the wait the host is ahead and the queue full: played again, at the program's own pace.
+    saving = facts.whatif.saving(Change(waits={c for b in group for c in b.calls})) if facts.judged else None
     host, wait = sum(b.host_us for b in group), sum(b.wait_us for b in group)
     explicit = group[0].op < 0
     scaler = group[0].at is not None and SCALER_TEXT.search(group[0].at.text or "") is not None
@@ -108,7 +107,7 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
         advice=SCALER if scaler else _advice(what, explicit),
         at=group[0].at,
         cost_us=cost if facts.judged else None,
-        saving_us=cost * (1.0 if facts.queue.host_bound else SAVED_SHARE) if facts.judged else None,
+        saving_us=saving,
         claims=gap if facts.judged else None,
         noted=True,
         # Unjudged, only what surely is the program's own reading of a value is more than a hint.
@@ -129,7 +128,6 @@ def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
             "wait_us_per_step": facts.per_step(wait),
             "device_gap_us_per_step": facts.per_step(spans.measure(gap)) if facts.judged else None,
             "wait_in": group[0].call_name,
-            "assumed_share": None if facts.queue.host_bound else SAVED_SHARE,
             "threshold_per_step": PER_STEP,
         },
     )

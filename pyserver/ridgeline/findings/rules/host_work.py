@@ -9,6 +9,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.queue import LAUNCH_US
+from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 
 SHARE_PCT = 5.0
@@ -39,7 +40,7 @@ def rule(facts: Facts) -> list[Candidate]:
             "operations on the device.",
             at=at,
             cost_us=cost,
-            saving_us=cost,
+            saving_us=facts.whatif.saving(Change(host=lost)),
             claims=lost,
             evidence={
                 "gaps_per_step": len(gaps) / facts.n,

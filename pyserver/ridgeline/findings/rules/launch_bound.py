@@ -16,6 +16,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.graph_needs import needs, told
 from ridgeline.findings.queue import LAUNCH_US
+from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 
 SHARE_PCT = 15.0
@@ -41,7 +42,10 @@ def rule(facts: Facts) -> list[Candidate]:
         return []
     launches = len(facts.launch_calls)
     lines = _lines(facts)
-    saving = max(0.0, lost - gaps * REMAINING_US)
+    # A graph leaves the host nothing to do but what it does without launching.
+    other = spans.together(facts.loader_spans, spans.of((g.start, g.end) for g in facts.queue.long_gaps))
+    launching = spans.subtract(facts.whatif.replay.host, other)
+    saving = max(0.0, facts.whatif.saving(Change(host=launching)) - gaps * REMAINING_US)
     return [
         Candidate(
             code="launch-bound",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ridgeline.findings import spans, words
+from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.copies import to_device
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import Work
 
@@ -33,6 +35,16 @@ def _happens_once(facts: Facts, rows: list[int]) -> bool:
     return not (facts.trace.device_events.work[before] == Work.KERNEL).any()
 
 
+def _mended(facts: Facts, rows: list[int], copies: set[int], waits: list[Block]) -> Change:
+    """From pinned memory the copies are shorter, and the host neither stages them nor waits for them."""
+    calls = facts.trace.calls
+    return Change(
+        host=spans.of((float(calls.start[c]), float(calls.start[c] + calls.dur[c])) for c in copies if c >= 0),
+        faster=dict.fromkeys(rows, 1.0 / PINNED_SPEEDUP),
+        waits={c for b in waits for c in b.calls},
+    )
+
+
 def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate:
     events = facts.trace.device_events
     copying = facts.exposed(np.array(rows, dtype=np.int32))
@@ -41,6 +53,9 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate
     waits = [b for b in facts.blocks if b.direction == "HtoD" and any(b.start <= s <= b.end for s in starts)]
     gap = spans.subtract(spans.together(*(b.gap for b in waits)), facts.loader_spans)
     exposed, idle = spans.measure(copying), facts.real(gap)
+    saving = exposed * (1.0 - 1.0 / PINNED_SPEEDUP) + idle
+    if facts.judged:
+        saving = facts.whatif.saving(_mended(facts, rows, mine, waits))
     known = [r for r in rows if np.isfinite(events.bytes[r])]
     nbytes, took = float(events.bytes[known].sum()), float(events.dur[known].sum())
     rate = f" at {nbytes / took / 1e3:.3g} GB/s" if known and took > 0 and nbytes > 0 else ""
@@ -53,7 +68,7 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate
         "own it can run beside the previous step.",
         at=at,
         cost_us=exposed + idle,
-        saving_us=exposed * (1.0 - 1.0 / PINNED_SPEEDUP) + idle,
+        saving_us=saving,
         claims=spans.together(copying, gap),
         noted=True,
         evidence={

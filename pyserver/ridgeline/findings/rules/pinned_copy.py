@@ -10,6 +10,7 @@ from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.copies import to_device
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 
 EXPOSED_PCT = 5.0
@@ -64,7 +65,7 @@ def _blocking(facts: Facts, at: SourceRef | None, rows: list[int], waits: list[B
         advice="non_blocking=True: the memory is pinned, so the copy can run while the host goes on.",
         at=at,
         cost_us=cost,
-        saving_us=cost,
+        saving_us=facts.whatif.saving(Change(waits={c for b in waits for c in b.calls})),
         claims=gap,
         noted=True,
         evidence={

@@ -53,11 +53,14 @@ def rule(facts: Facts) -> list[Candidate]:
 
 def _candidate(facts: Facts, kind: str, calls: list[tuple[int, float, float]], leaves: int) -> Candidate:
     claims, device_us = time_of(facts, calls)
+    speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
+    saving = facts.real(claims) * (1.0 - 1.0 / speedup)
+    if not facts.on_cpu and facts.judged:
+        change = facts.whatif.without(calls, part=1.0 / speedup)
+        claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
     cost = facts.real(claims)
     fused, known = kind in HAS_FUSED, kind in HAS_FOREACH
-    speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
     judged = facts.judged
-    saving = cost * (1.0 - 1.0 / speedup)
     default = facts.on_cpu and saving < CPU_LOUD_PCT / 100.0 * facts.base_us
     return Candidate(
         code="single-tensor-optimizer",

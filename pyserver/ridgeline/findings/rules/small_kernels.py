@@ -12,6 +12,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.findings.loops import RUN, Loops
+from ridgeline.findings.replay import together
 from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import I64
@@ -164,6 +165,12 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
             spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(sorted(events))
         )
     cost = facts.real(claims)
+    saving = cost * (1.0 - 1.0 / SPEEDUP)
+    if not facts.on_cpu and facts.judged:
+        part = 1.0 / SPEEDUP
+        tops = {facts.outermost(int(facts.work.op[r])) for r in loop.everything if facts.work.op[r] >= 0}
+        change = together(facts.whatif.without(loop.stretches, part=part), facts.whatif.without_ops(tops, part=part))
+        claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
     judged = facts.judged
     median = float(np.median(facts.work.time[rows]))
     return Candidate(
@@ -178,7 +185,7 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
         advice="Work on whole tensors instead of a Python loop over their parts, or compile the function so that they fuse.",
         at=at,
         cost_us=cost if judged else None,
-        saving_us=cost * (1.0 - 1.0 / SPEEDUP) if judged else None,
+        saving_us=saving if judged else None,
         claims=claims if judged else None,
         evidence={
             "operations_per_step": count,

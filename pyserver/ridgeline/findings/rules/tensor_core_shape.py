@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import REACHED, Shape, flops_of, product_of, shape_of
+from ridgeline.findings.whatif import gain
 from ridgeline.profile import SourceRef
 
 MULTIPLE = 8
@@ -52,7 +53,7 @@ def _misaligned(facts: Facts, op: int, shape: Shape) -> bool:
 
 
 def _candidate(facts: Facts, at: SourceRef | None, rows: list[int], shape: Shape) -> Candidate:
-    claims, total = facts.claims_of(rows), facts.time_of(rows)
+    total = facts.time_of(rows)
     n, k = _padded(shape.n), _padded(shape.k)
     dtype = _dtype(facts, rows[0])
     statements = [_statement(shape.m, shape.n, shape.k, dtype), _statement(shape.m, n, k, dtype)]
@@ -66,6 +67,7 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int], shape: Shape
         speedup = sum(each) / len(each) if each else None
         known = f" Products reach up to {speedup:.1f} times their speed on this device." if speedup else ""
     gains = speedup is not None and (not verified or speedup >= MIN_SPEEDUP)
+    claims, saving = gain(facts, dict.fromkeys(rows, 1.0 / (speedup or 1.0)))
     if verified:
         advice = "Pad the layer." if gains else "Padding gains next to nothing: leave it as it is."
     else:
@@ -78,7 +80,7 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int], shape: Shape
         advice=advice,
         at=at,
         cost_us=total,
-        saving_us=spans.measure(claims) * (1.0 - 1.0 / speedup) if speedup is not None and gains else None,
+        saving_us=saving if speedup is not None and gains else None,
         claims=claims if gains else None,
         hint=not gains,
         evidence={

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import GEMM_OPS, REACHED, bytes_of, flops_of
 from ridgeline.findings.places import related
+from ridgeline.findings.whatif import gain
 
 FIRST_MAJOR = 8
 """Compute capability from which TF32 exists."""
@@ -22,9 +23,9 @@ def rule(facts: Facts) -> list[Candidate]:
     rows = [r for r in facts.recorded_work if _is_float_gemm(facts, r)]
     if not rows:
         return []
-    claims = facts.claims_of(rows)
-    total, critical = facts.time_of(rows), spans.measure(claims)
+    total = facts.time_of(rows)
     speedup = _speedup(facts, rows, total)
+    claims, saving = gain(facts, dict.fromkeys(rows, 1.0 / speedup))
     lines = facts.by_line(rows)
     return [
         Candidate(
@@ -35,7 +36,7 @@ def rule(facts: Facts) -> list[Candidate]:
             "check the loss, or use bfloat16 autocast.",
             at=lines[0][0],
             cost_us=total,
-            saving_us=critical * (1.0 - 1.0 / speedup),
+            saving_us=saving,
             claims=claims,
             evidence={
                 "products_per_step": len(rows) / facts.n,

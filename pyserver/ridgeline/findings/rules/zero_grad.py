@@ -5,6 +5,7 @@ from __future__ import annotations
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.replay import together
 from ridgeline.findings.stretches import time_of
 from ridgeline.profile import SourceRef
 
@@ -29,7 +30,13 @@ def rule(facts: Facts) -> list[Candidate]:
     ops = facts.trace.ops
     stretches = [(int(ops.tid[r]), float(ops.start[r]), facts.op_end(r)) for r in rows]
     claims, device_us = time_of(facts, stretches)
-    claims = spans.together(claims, facts.claims_of(_additions(facts, rows)))
+    added = _additions(facts, rows)
+    if facts.on_cpu or not facts.judged:
+        claims = spans.together(claims, facts.claims_of(added))
+        saving = facts.real(claims)
+    else:
+        change = together(facts.whatif.without(stretches), facts.whatif.without_ops(_ops(facts, added)))
+        claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
     cost = facts.real(claims)
     judged = facts.judged
     gradients = sum(max(1, len(facts.all_dims_of(r))) for r in rows) / facts.n
@@ -46,11 +53,18 @@ def rule(facts: Facts) -> list[Candidate]:
             advice="Drop set_to_none=False: gradients are then made anew, which is the default and is cheaper.",
             at=places[rows[0]],
             cost_us=cost if judged else None,
-            saving_us=cost if judged else None,
+            saving_us=saving if judged else None,
             claims=claims if judged else None,
             noted=True,
             evidence={"gradients_per_step": gradients, "mend": "zero-grad-set-to-none"},
         )
+    ]
+
+
+def _ops(facts: Facts, rows: list[int]) -> list[int]:
+    """The additions themselves, of which the kernels are."""
+    return [
+        next(a for a in facts.ancestors(int(facts.work.op[row])) if facts.op_name(a) == "aten::add_") for row in rows
     ]
 
 
