@@ -277,6 +277,26 @@ def test_a_bias_before_batch_norm(bias: list[int], channels: int, expected: int)
     assert len(_by_code(find(_conv_norm(bias, channels).context()), "conv-bias")) == expected
 
 
+@pytest.mark.parametrize("needed", [False, True])
+def test_a_bias_without_effect_has_a_gradient_without_one(needed: bool) -> None:
+    """The addition, and the sum over the batch that is the bias's gradient: the latter only where every convolution of the
+    statement is one of these."""
+    b = _conv_norm([16])
+    for k in range(3):
+        t = 1000.0 * k
+        b.op("aten::add_", t + 50, 10)
+        b.kernel("add", t + 60, 60.0, launched=t + 52)
+        b.op("aten::convolution_backward", t + 400, 100)
+        b.op("aten::sum", t + 410, 50)
+        b.kernel("reduce", t + 500, 90.0, launched=t + 420)
+        b.kernel("wgrad", t + 590, 400.0, launched=t + 480)
+        if needed:
+            b.op("aten::conv2d", t + 520, 20, dims=[[8, 3, 32, 32], [16, 3, 3, 3], [16]], types=["float"] * 3)
+            b.op("aten::relu", t + 560, 20, dims=[[8, 16, 32, 32]], types=["float"])
+    (finding,) = _by_code(find(b.context()), "conv-bias")
+    assert finding.time_us == pytest.approx(60.0 if needed else 150.0)
+
+
 def test_in_evaluation_a_bias_is_part_of_the_running_mean() -> None:
     assert not _by_code(find(_conv_norm([16], training="False").context()), "conv-bias")
 
@@ -421,6 +441,41 @@ def test_attention_written_out_at_the_edge(keys: int, expected: int) -> None:
     if found:
         assert found[0].line == 12
         assert found[0].time_us == pytest.approx(610.0, abs=15)
+
+
+@pytest.mark.parametrize(("kind", "backward"), [("c10::BFloat16", False), ("c10::BFloat16", True), ("float", False)])
+def test_what_the_fused_kernel_takes_follows_from_its_products(kind: str, backward: bool) -> None:
+    """128 heads of 64 over 1024 keys: 34.4 Gflop forward, which 30 % of 1,000 Tflop/s do in 114.5 µs; 2.5 times as many backward,
+    at 25 %: 343.6 µs. In float32 nothing is known of the kernel."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = 2000.0 * k
+        b.step(t, 2000.0)
+        b.line(t, t + 990, "attention.py", 12, "weights = scores.softmax(-1)")
+        scores = [8, 16, 1024, 1024]
+        b.op("aten::bmm", t + 1, 10, dims=[[128, 1024, 64], [128, 64, 1024]], types=[kind] * 2)
+        b.kernel("gemm", t + 4, 296.0, launched=t + 2)
+        b.op("aten::_softmax", t + 20, 10, dims=[scores], types=[kind])
+        b.kernel("softmax", t + 300, 500.0, launched=t + 21)
+        b.op("aten::bmm", t + 40, 10, dims=[[128, 1024, 1024], [128, 1024, 64]], types=[kind] * 2)
+        b.kernel("gemm", t + 800, 200.0, launched=t + 41)
+        if backward:
+            b.op("autograd::engine::evaluate_function: SoftmaxBackward0", t + 60, 20)
+        b.op("aten::_softmax_backward_data", t + 61, 10, dims=[scores, scores], types=[kind] * 2)
+        b.kernel("softmax_backward", t + 1000, 900.0, launched=t + 62)
+        b.kernel("other", t + 1900, 100.0, launched=t + 90)
+        b.sync(t + 100, 1899.0)
+    context = b.context()
+    peaks = Peaks(source="datasheet", bandwidth_gb_s=4800.0, flops={"bf16": 1e15})
+    context.document.devices = [Device(id=0, name="Some GPU", kind="cuda", peaks=peaks)]
+    (finding,) = _by_code(find(context), "attention-unfused")
+    flops = 128 * 1024 * 1024 * 64
+    forward, back = 4 * flops / 0.30e15 * 1e6, 10 * flops / 0.25e15 * 1e6
+    fused = forward + (back if backward else 0.0)
+    speedup = 1896.0 / fused if kind != "float" else attention.DEVICE_SPEEDUP
+    assert finding.time_us == pytest.approx(1896.0)
+    assert finding.evidence["assumed_speedup"] == pytest.approx(speedup)
+    assert finding.saving_us == pytest.approx(1896.0 * (1 - 1 / speedup), rel=0.02)
 
 
 def test_attention_that_fell_back() -> None:

@@ -65,12 +65,14 @@ class WhatIf:
 
     @cached_property
     def _blocking(self) -> I32:
-        """Calls that stop the host: for the device, or before a full queue."""
+        """Calls that stop the host: for the device (which memory is given back only after, too), or before a full queue."""
         calls = self.facts.trace.calls
         launches = np.flatnonzero((calls.kind == Call.LAUNCH) | (calls.kind == Call.GRAPH_LAUNCH))
         usual = float(np.median(calls.dur[launches])) if len(launches) else 0.0
         full = launches[calls.dur[launches] > max(FULL_US, FULL * usual)]
-        return np.union1d(waiting_calls(self.facts), full).astype(np.int32)
+        freeing = [i for i, name in enumerate(self.facts.names) if "Free" in name and "Async" not in name]
+        frees = np.flatnonzero((calls.kind == Call.MALLOC) & np.isin(calls.name, freeing))
+        return np.unique(np.concatenate([waiting_calls(self.facts), full, frees])).astype(np.int32)
 
     @cached_property
     def _constant(self) -> Spans:

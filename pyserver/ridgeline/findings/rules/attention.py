@@ -3,6 +3,8 @@ back to its mathematical form: the matrix of scores goes through memory several 
 
 from __future__ import annotations
 
+import math
+
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
@@ -17,7 +19,12 @@ NEAR_OPS = 40
 """Outermost ops between the two products: scaling, mask, softmax, dropout and views."""
 DEVICE_SPEEDUP = 2.5
 CPU_SPEEDUP = 1.5
-"""Of the fused kernel over the written-out form, forward and backward, for 256 to 2048 keys."""
+"""Of the fused kernel over the written-out form, forward and backward, for 256 to 2048 keys, where no peak is known."""
+FUSED = {"forward": (4, 0.30), "backward": (10, 0.25)}
+"""Operations of the fused kernel per score and element of a head, and what part of the peak of 16-bit products it reaches: cuDNN's
+kernels for heads of 64 over 1024 keys on an H200 reach 0.24 to 0.30 and 0.21 to 0.24 (``clean_transformer``, and llama_train and
+gpt2_train of ``tests/golden/data/roofline``, causal halves counted as half)."""
+HALF = ("c10::Half", "c10::BFloat16")
 SOFTMAX = ("aten::_softmax", "aten::softmax")
 MATH = "aten::_scaled_dot_product_attention_math"
 DROPOUT = ("aten::native_dropout", "aten::bernoulli_", "aten::bernoulli")
@@ -28,9 +35,9 @@ def rule(facts: Facts) -> list[Candidate]:
     written = _written_out(facts)
     if written:
         found.append(_candidate(facts, written, fallback=False))
-    math = [int(r) for r in facts.ops_named(MATH)]
-    if math:
-        found.append(_candidate(facts, math, fallback=True))
+    mathematical = [int(r) for r in facts.ops_named(MATH)]
+    if mathematical:
+        found.append(_candidate(facts, mathematical, fallback=True))
     return found
 
 
@@ -62,9 +69,10 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
         if at is not None:
             places.setdefault((at.file, at.line), at)
     work = _work(facts, rows, fallback=fallback)
-    speedup = CPU_SPEEDUP if facts.on_cpu else DEVICE_SPEEDUP
-    claims, saving = gain(facts, dict.fromkeys(work, 1.0 / speedup))
     total = facts.time_of(work)
+    fused = _fused_us(facts, rows, work, fallback=fallback)
+    speedup = CPU_SPEEDUP if facts.on_cpu else max(1.0, total / fused) if fused else DEVICE_SPEEDUP
+    claims, saving = gain(facts, dict.fromkeys(work, 1.0 / speedup))
     dims = facts.dims_of(rows[0])
     dropped = facts.on_cpu and _drops(facts, work)
     first = next(iter(places.values()), None)
@@ -100,6 +108,43 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
             ],
         },
     )
+
+
+def _fused_us(facts: Facts, rows: list[int], work: list[int], *, fallback: bool) -> float | None:
+    """What the fused kernel takes for all of them, forward and, where there is one, backward: bound by its products. None where
+    the sizes or the device's peak are not known, or the numbers are not of 16 bits."""
+    peaks = next((d.peaks for d in facts.document.devices if d.id == facts.device), None)
+    peak = peaks.flops.get("bf16") if peaks else None
+    if facts.on_cpu or not peak:
+        return None
+    scores = 0.0
+    for row in rows:
+        dims, types = facts.dims_of(row), facts.types_of(row)
+        head = _head(facts, row, fallback=fallback)
+        if head is None or not types or types[0] not in HALF:
+            return None
+        shape = [*dims[0][:-1], dims[1][-2]] if fallback else dims[0]
+        scores += head * math.prod(shape)
+    ways = ["forward"] + (["backward"] if any(_is_backward(facts, r) for r in work) else [])
+    return sum(scores * FUSED[way][0] / (FUSED[way][1] * peak) * 1e6 for way in ways)
+
+
+def _head(facts: Facts, row: int, *, fallback: bool) -> int | None:
+    """Elements of a head: what the queries' product sums over."""
+    if fallback:
+        dims = facts.dims_of(row)
+        return dims[0][-1] if len(dims) > 1 and len(dims[0]) > 1 and len(dims[1]) > 1 else None
+    scores = tuple(facts.dims_of(row)[0][-2:])
+    tid = facts.trace.ops.tid[row]
+    before = [
+        int(p) for p in facts.ops_named("aten::bmm", "aten::baddbmm") if p < row and facts.trace.ops.tid[p] == tid
+    ]
+    shapes = [s for p in before[-2:] if (s := shape_of(facts, p)) is not None and (s.m, s.n) == scores]
+    return shapes[-1].k if shapes else None
+
+
+def _is_backward(facts: Facts, row: int) -> bool:
+    return any(facts.op_name(a).startswith("autograd::engine") for a in facts.ancestors(int(facts.work.op[row])))
 
 
 def _drops(facts: Facts, work: list[int]) -> bool:

@@ -44,11 +44,12 @@ def _evaluates(facts: Facts, norm: int) -> bool:
 
 def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
     mine = set(convolutions)
-    rows = [
+    added = [
         r
         for r in facts.recorded_work
         if any(a in mine for a in facts.ancestors(int(facts.work.op[r]))) and "aten::add_" in facts.chain_of(r)
     ]
+    rows = added + (_gradients(facts, convolutions) if added else [])
     claims, saving = gain(facts, dict.fromkeys(rows, 0.0))
     total = facts.time_of(rows)
     at = facts.line_of_op(convolutions[0])
@@ -73,3 +74,19 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
             ],
         },
     )
+
+
+def _gradients(facts: Facts, convolutions: list[int]) -> list[int]:
+    """The sums over the batch that are the gradients of those biases: where all convolutions of a statement have one that has no
+    effect."""
+    others = set(map(int, facts.ops_named(*CONVOLUTIONS))) - set(convolutions)
+    needed = {(p.file, p.line) for c in others if (p := facts.line_of_op(c)) is not None}
+    places = {(p.file, p.line) for c in convolutions if (p := facts.line_of_op(c)) is not None} - needed
+    found = []
+    for row in facts.recorded_work:
+        chain = facts.chain_of(row)
+        if "aten::sum" in chain and "aten::convolution_backward" in chain:
+            at = facts.line_of_work(row)
+            if at is not None and (at.file, at.line) in places:
+                found.append(row)
+    return found

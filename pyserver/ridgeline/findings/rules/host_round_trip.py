@@ -8,9 +8,10 @@ from pathlib import PurePath
 import numpy as np
 
 from ridgeline.findings import spans, words
-from ridgeline.findings.blocking import direction_of
+from ridgeline.findings.blocking import Block, direction_of
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.replay import Change
 from ridgeline.findings.rules.hidden_sync import SCALAR_BYTES
 from ridgeline.profile import SourceRef
 
@@ -67,6 +68,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
     known = [r for r in rows if np.isfinite(events.bytes[r])]
     nbytes = float(events.bytes[known].sum())
     back = _way_back(facts, rows)
+    saving = facts.whatif.saving(_mended(facts, rows, waits, asks=back is not None)) if judged else None
     size = f" of {words.size(nbytes / facts.n)}" if known else ""
     return Candidate(
         code="host-round-trip",
@@ -83,7 +85,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         + (", and single precision if it must be copied." if double else "."),
         at=at,
         cost_us=cost if judged else None,
-        saving_us=cost * (1.0 - 1.0 / SPEEDUP) if judged else None,
+        saving_us=saving,
         claims=spans.together(gap, exposed) if judged else None,
         noted=True,
         hint=not judged and not double and bool(known) and nbytes / len(known) < SMALL_BYTES,
@@ -99,6 +101,24 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
             "gap_us_per_step": facts.per_step(idle) if judged else None,
             "threshold_per_step": PER_STEP,
         },
+    )
+
+
+def _mended(facts: Facts, rows: list[int], waits: list[Block], *, asks: bool) -> Change:
+    """On the device no copy is made, and what the host does with it until the next launch takes a tenth. Where the program goes on
+    with what comes of it (``asks``), the host still waits for how much that is."""
+    calls = facts.trace.calls
+    begun = np.sort(calls.start[facts.launch_calls])
+    computing = []
+    for wait in waits:
+        at = int(np.searchsorted(begun, wait.end))
+        if at < len(begun) and begun[at] - wait.end < BETWEEN_US:
+            computing.append((wait.end, float(begun[at])))
+    return Change(
+        host=spans.of(computing),
+        host_part=1.0 / SPEEDUP,
+        events=rows,
+        waits=set() if asks else {c for wait in waits for c in wait.calls},
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import Call
 
@@ -160,7 +161,9 @@ def _driver_calls(facts: Facts) -> list[Candidate]:
     names = Counter(facts.call_name(r) for r in rows)
     host = spans.union(calls.start[rows], calls.start[rows] + calls.dur[rows])
     claims = facts.clip(host) if facts.on_cpu else spans.intersect(facts.clip(host), facts.idle)
-    cost = spans.measure(claims)
+    cost = saving = spans.measure(claims)
+    if not facts.on_cpu and facts.judged:
+        saving = facts.whatif.saving(Change(host=host, waits=set(rows)))
     frees = sum(count for name, count in names.items() if "Free" in name)
     return [
         Candidate(
@@ -173,7 +176,7 @@ def _driver_calls(facts: Facts) -> list[Candidate]:
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
             at=places[key],
             cost_us=cost,
-            saving_us=cost,
+            saving_us=saving,
             claims=claims,
             noted=True,
             evidence={
