@@ -113,6 +113,8 @@ def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Va
     if name in STEPS:
         result = of_kind(walker.apply(STEPS[name], arguments, tag=name), "float")
         result.items = tuple(Value(result.axes, "float", level=result.level, key=(result.key, i)) for i in range(3))
+        if STEPS[name] == "welford_step":
+            walker.updates.update(item.key for item in result.items)
         return result
     if name == "dot":
         return products.dot(walker, arguments)
@@ -209,12 +211,14 @@ def cast(walker: Walker, value: Value, target: str) -> Value:
         wide = Value(value.axes, kind, hold=value.hold, level=value.level, key=walker.number(("widen", value.key)))
         wide.raw = raw
         return wide
+    if kind in INTEGER and value.kind == "bool":
+        number = opaque(walker, (value,), Value(value.axes, kind, hold=value.hold, level=value.level))
+        number.key, number.raw = walker.number(("number", target, value.key)), value
+        return number
     free = name == "logic" and value.kind != "bool"
     result = of_kind(walker.apply(name, [value], 0.0 if free else 1.0, tag=target), kind)
     if kind in INTEGER and value.kind in INTEGER:
         result.terms, result.offset, result.hold = value.terms, value.offset, value.hold
-    elif kind in INTEGER and value.kind == "bool":
-        return opaque(walker, (value,), result)
     result.bounds = value.bounds
     return result
 
@@ -273,6 +277,7 @@ def note_access(walker: Walker, place: Value, mask: Value, name: str, key: objec
         terms=dict(place.terms or {}),
         offset=place.offset,
         trips=math.prod(walker.trips),
+        loop=walker.loops[-1],
         store=name != "load",
         atomic=name.startswith("atomic_"),
         bounds=mask.bounds + place.bounds,
@@ -346,6 +351,8 @@ def where(walker: Walker, arguments: list[Value]) -> Value:
     test, first, second = arguments
     if test.const is True:
         return first
+    if first.key in walker.updates:
+        walker.tally.uncounted = True
     picked = first if first.const is None else second
     halves = unconverted([first, second])
     if halves:

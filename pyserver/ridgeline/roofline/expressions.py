@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.roofline.indices import index_arithmetic, opaque
@@ -127,6 +128,11 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
     if isinstance(left.const, (int, float)) and isinstance(right.const, (int, float)) and test in COMPARE:
         run_time = left.run_time or right.run_time
         return Value(kind="bool", const=COMPARE[test](left.const, right.const), run_time=run_time)
+    flag = left if left.kind == "bool" else left.raw
+    if flag is not None and flag.kind == "bool" and right.const in (0, 1) and test in (ast.Eq, ast.NotEq):
+        same = (test is ast.Eq) is bool(right.const)
+        key = flag.key if same else walker.number(("not", flag.key))
+        return replace(flag, bounds=flag.bounds if same else (), key=key)
     bounds: tuple[Bound, ...] = ()
     if left.terms and isinstance(right.const, int) and test in (ast.Lt, ast.LtE, ast.GtE, ast.Gt):
         bounds = tuple(
@@ -144,7 +150,7 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
     if bounds and test in (ast.GtE, ast.Gt):
         cost *= LOWER
     result = walker.apply(name, unconverted([left, right]) or [left, right], cost if axes else 0.0, tag=test)
-    result.kind, result.bounds = "bool", bounds
+    result.kind, result.bounds, result.compared = "bool", bounds, True
     return result
 
 
@@ -168,7 +174,8 @@ def identity(node: ast.Compare, left: Value, right: Value) -> bool | None:
 def unconverted(values: list[Value]) -> list[Value]:
     """The half-precision values that ``values`` are conversions of, where all are, or numbers: they are compared and chosen before
     they are converted. Empty otherwise."""
-    if not any(v.raw is not None for v in values) or not all(v.raw is not None or v.const is not None for v in values):
+    halves = [v.raw is not None and v.raw.kind != "bool" for v in values]
+    if not any(halves) or not all(half or v.const is not None for half, v in zip(halves, values)):
         return []
     return [v.raw or v for v in values]
 
@@ -219,14 +226,15 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
         if left.const is True or right.const is True:
             return right if left.const is True else left
         # masks of places hold for a whole vector
-        both = walker.apply(
-            "index_and" if left.bounds or right.bounds else "logic",
-            [left, right],
-            1.0 if left.axes | right.axes and not one_range(left, right) else 0.0,
-            tag="&",
-        )
+        some = left.axes | right.axes and not (one_range(left, right) or left.compared or right.compared)
+        name = "index_and" if left.bounds or right.bounds else "logic"
+        both = walker.apply(name, [left, right], 1.0 if some else 0.0, tag="&")
         both.kind, both.bounds = "bool", left.bounds + right.bounds
         return both
+    if kind is ast.BitOr and left.kind == "bool" and right.kind == "bool" and (left.compared or right.compared):
+        either = walker.apply("logic", [left, right], 0.0, tag="|")
+        either.kind = "bool"
+        return either
     if left.kind in INTEGER and right.kind in INTEGER and (left.affine or right.affine):
         return index_arithmetic(walker, node.op, left, right)
     return arithmetic(walker, kind, left, right)

@@ -118,11 +118,11 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
         inner = math.gcd(*(a.periods.get(axis, 0) for a in terms)) if terms else 0
         here = divisor // step if step and divisor % step == 0 else 1 if step and step % divisor else 0
         periods[axis] = math.gcd(inner, here)
+    if not modulo and offset % divisor:  # x // c breaks where x + offset is a multiple of c
+        periods = {x: math.gcd(p, offset) if steps[x] else p for x, p in periods.items()}
     if not modulo:
         steps = {x: s // divisor if s % divisor == 0 else 0 for x, s in steps.items()}
     shift = offset % divisor if modulo else 0
-    if not modulo and offset % divisor:  # x // c breaks where x + offset is a multiple of c
-        periods = {x: math.gcd(p, offset) for x, p in periods.items()}
     # As Triton's AxisInfo.cpp sees it: only where the operand is contiguous over the whole tile does a quotient stay the
     # same, or a remainder grow, for as many neighbours as the divisor has in common with where tiles begin.
     common = math.gcd(divisor, offset)

@@ -94,7 +94,10 @@ class Value:
     level: int = 0
     """Depth of the innermost loop that it varies in: what varies in none is computed before the loops."""
     raw: Value | None = None
-    """The half-precision value of which this is the conversion: one that is only moved is never converted."""
+    """The half-precision value of which this is the conversion: one that is only moved is never converted. Or the truth value
+    that this is as a number: compared with 0 it is that value again."""
+    compared: bool = False
+    """The result of a comparison, which takes in a conjunction with what is known already."""
     negated: bool = False
     """A sign that a sum or product absorbs, but no function."""
     product: bool = False
@@ -132,6 +135,8 @@ class Access:
     """Whether its elements are whole numbers: indices, mostly."""
     iterations: int | None = None
     """Elements of the whole problem over its axes, where known: no access touches more different ones."""
+    loop: int = 0
+    """Number of the innermost loop around it, 0 outside of all."""
     merged: Mapping[str, int] = field(default_factory=dict)
     """Axis -> neighbouring elements whose address the compiler sees to be the same, so that they are loaded once."""
 
@@ -234,7 +239,7 @@ class Access:
         for coefficient in self.terms.values():
             if abs(coefficient) > 1:
                 align = min(align, coefficient & -coefficient)
-        for shift in (self.offset, *(a.shift for a in self.terms if axis in a.axes)):
+        for shift in (self.offset, *(a.shift for a in self.terms if a.steps.get(axis))):
             if shift:
                 align = min(align, shift & -shift)
         return max(1, align)

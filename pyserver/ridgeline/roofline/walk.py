@@ -40,6 +40,8 @@ class Operation:
     """Whether an operand comes out of a reduction."""
     along: frozenset[str] = frozenset()
     """Of a reduction, the axes that it removes."""
+    loop: int = 0
+    """Number of the innermost loop in which it is done, 0 outside of all."""
 
 
 @dataclass(slots=True)
@@ -76,6 +78,10 @@ class Tally:
     """Whether any access names a policy of the second-level cache, which is made once."""
     open_loop: bool = False
     """Whether the trips of a loop depend on what is not known."""
+    loops: dict[int, int] = field(default_factory=dict)
+    """Number of a loop -> trips, of those that run more than once and that the text does not unroll."""
+    uncounted: bool = False
+    """Whether a mask that the compiler cannot decide keeps Welford's updates from being of a known number of elements."""
     unknown: set[str] = field(default_factory=set)
     """Callees whose cost is not known: instruction counts are a lower bound."""
 
@@ -96,8 +102,12 @@ class Walker:
         self.names: dict[str, Value] = {}
         self.trips = [1]
         """Times that the body of each enclosing loop runs, outermost first."""
+        self.loops = [0]
+        """Number of each of them."""
         self.seen: set[Any] = set()
         """Keys of what has been computed."""
+        self.updates: set[Any] = set()
+        """Keys of what Welford's updates give."""
         self.numbers: dict[Any, int] = {}
         """Value numbers: keys made of keys are replaced by a number, or their length would double with every use."""
         self.fresh = 0
@@ -157,7 +167,7 @@ class Walker:
         for operand in operands:
             if operand.raw is not None:
                 raw, operand.raw = operand.raw, None
-                self.apply("widen", [raw])
+                self.apply("logic" if raw.kind == "bool" else "widen", [raw])
         axes = frozenset[str]().union(*(v.axes for v in operands))
         hold = {}
         for axis in axes:
@@ -170,7 +180,8 @@ class Walker:
         if key not in self.seen and count > 0:
             self.seen.add(key)
             trips = math.prod(self.trips[: level + 1])
-            self.tally.operations.append(Operation(name, axes, trips, count, hold, atom, sliced=sliced))
+            operation = Operation(name, axes, trips, count, hold, atom, sliced=sliced, loop=self.loops[level])
+            self.tally.operations.append(operation)
         return Value(axes, hold=hold, level=level, key=key, sliced=sliced)
 
     # statements
@@ -242,11 +253,12 @@ class Walker:
         counter = Atom(f"loop{node.lineno}", most)
         base = form(low) or ({}, 0)
         unrolled = isinstance(call, ast.Call) and ast.unparse(call.func).endswith("static_range")
-        if trips > 1 and not unrolled:
-            self.apply("loop", [Value(level=self.level)], float(trips))
         outer = self.seen
         self.seen = set(outer)
         self.trips.append(trips)
+        self.loops.append(self.fresh_loop(trips) if trips > 1 and not unrolled else self.loops[-1])
+        if trips > 1 and not unrolled:
+            self.apply("loop", [Value(level=self.level)])
         if isinstance(node.target, ast.Name):
             scaled = step if isinstance(step, int) else 1
             loop_terms = {**base[0], counter: scaled} if most > 1 else dict(base[0])
@@ -254,7 +266,13 @@ class Walker:
         self.carry(node.body, counter)
         self.block(node.body)
         self.trips.pop()
+        self.loops.pop()
         self.seen = outer
+
+    def fresh_loop(self, trips: int) -> int:
+        number = 1 + len(self.tally.loops)
+        self.tally.loops[number] = trips
+        return number
 
     def carry(self, body: Sequence[ast.stmt], counter: Atom) -> None:
         """What a loop assigns anew varies in it; variables that it advances by a constant (``ptr += BLOCK``) move with
