@@ -103,10 +103,14 @@ def test_what_is_only_moved_is_not_converted() -> None:
         text = pointwise("k", {"in_ptr0": "*bf16", "out_ptr0": "*bf16"}, 1 << 24, body)
         found = analyse(launch(text, "k", 1 << 14))
         assert found is not None
-        return (found.warp.by_operation["widen"] + found.warp.by_operation["narrow"]) / OVERHEAD
+        names = ("widen", "narrow", "half")
+        return sum(found.warp.by_operation[name] for name in names) / OVERHEAD
 
     assert conversions("tmp0") == 0
-    assert conversions("tmp0 * tmp0") == pytest.approx(8 + 8 / 2)
+    assert conversions("tmp0 * tmp0") == pytest.approx(8 / 2)  # of pairs, and none is converted
+    assert conversions("tmp0 * 1.5") == pytest.approx(8 / 2)
+    assert conversions("tmp0 * 1.7") == pytest.approx(8 + 8 / 2)  # no bfloat16
+    assert conversions("tmp0 * tmp0 * tmp0") == pytest.approx(8 + 8 / 2)
 
 
 def test_halves_before_weights_in_single_precision_change_lanes_twice() -> None:

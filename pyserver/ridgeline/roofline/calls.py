@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ridgeline.roofline import blocks, products
@@ -107,6 +108,7 @@ def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Va
     if name == "fma":
         return of_kind(walker.apply("double" if first.kind == "double" else "float", arguments, tag=name), first.kind)
     if name == "abs":
+        walker.settle(first)
         return Value(first.axes, first.kind, hold=first.hold, level=first.level, key=("abs", first.key))
     if name in RANDOM:
         return of_kind(walker.apply("philox", arguments, RANDOM[name], tag=name), "float")
@@ -195,6 +197,10 @@ def cast(walker: Walker, value: Value, target: str) -> Value:
     if value.kind == kind:
         return value
     pair = (value.kind, kind)
+    if value.halves and kind == "half":
+        return of_kind(walker.apply("half", [v.raw or v for v in value.halves], tag=value.key), kind)
+    if value.byte and kind in ("float", "half"):
+        return of_kind(walker.apply("byte_float", [replace(value, byte=False)], tag=kind), kind)
     whole = (*INTEGER, "bool")
     name = (
         "convert64" if "double" in pair
@@ -249,17 +255,25 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     )
     predicated = mask_node is not None and ast.unparse(mask_node) != "None" and mask.const is not True
     access = note_access(walker, place, mask, name, None if name != "load" or place.terms is None else key, predicated)
+    if stored is not None and not (kind == "half" and stored.halves):
+        walker.settle(stored)
     if stored is not None and not (stored.raw is not None and kind == stored.raw.kind):
-        if kind == "half" and stored.kind == "float" and stored.const is None:
+        if kind == "half" and stored.halves:
+            walker.apply("half", [v.raw or v for v in stored.halves], tag=stored.key)
+        elif kind == "half" and stored.kind == "float" and stored.const is None:
             walker.apply("narrow", [stored], tag="store")
         elif kind in ("int", "bool") and stored.kind in ("float", "bool"):
             walker.apply("unpack" if stored.kind == "bool" else "float_int", [stored], tag="store")
     if stored is not None and not name.startswith("atomic_"):
         return Value()
     hold = {a: n for a in place.axes if (n := access.hold(a, 1 << 20)) > 1}
-    result = Value(place.axes, kind, hold=dict(access.merged), level=walker.level, key=(key, walker.level))
+    result = Value(
+        place.axes, kind, hold=dict(access.merged), level=walker.level, key=(key, walker.level), of_load=True
+    )
     if name == "load" and access.size == 1 and kind != "eight" and place.axes:
-        walker.apply("unpack", [result])
+        result.byte = kind != "bool"
+        if not result.byte:
+            walker.apply("unpack", [result])
     if kind in INTEGER and name == "load":
         walker.fresh += 1
         result.terms = {
@@ -286,6 +300,7 @@ def note_access(walker: Walker, place: Value, mask: Value, name: str, key: objec
         iterations=math.prod(e for e in extents if e) if all(extents) else None,
         # what is loaded under a mask is loaded again for each neighbour: a predicated load is not known to be the same
         merged={} if predicated else held(place.terms or {}, place.axes),
+        mask_hold={a: mask.hold.get(a, 1) for a in mask.axes} if predicated else {},
     )
     if key is None or (key, walker.level) not in walker.seen:
         walker.tally.accesses.append(access)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.roofline.indices import index_arithmetic, opaque
-from ridgeline.roofline.symbolic import ABSENT, INTEGER, LARGEST, Bound, Kind, Value, add, count_of, truth
+from ridgeline.roofline.indices import followed, index_arithmetic, opaque
+from ridgeline.roofline.symbolic import (
+    ABSENT,
+    DIVISIBLE,
+    INTEGER,
+    LARGEST,
+    Bound,
+    Kind,
+    Value,
+    add,
+    count_of,
+    form,
+    truth,
+)
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker
@@ -98,6 +111,7 @@ def evaluate(walker: Walker, node: ast.expr | None) -> Value:
 
 def unary(walker: Walker, node: ast.UnaryOp) -> Value:
     value = evaluate(walker, node.operand)
+    walker.settle(value)
     if isinstance(node.op, ast.USub):
         if isinstance(value.const, (int, float)):
             return Value(kind=value.kind, const=-value.const, terms={})
@@ -151,7 +165,36 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
         cost *= LOWER
     result = walker.apply(name, unconverted([left, right]) or [left, right], cost if axes else 0.0, tag=test)
     result.kind, result.bounds, result.compared = "bool", bounds, True
+    if test in (ast.Lt, ast.GtE):
+        result.hold |= same_side(walker, left, right)
     return result
+
+
+def same_side(walker: Walker, left: Value, right: Value) -> dict[str, int]:
+    """Neighbours that are all below a limit or all not, as Triton's AxisInfo.cpp sees it: as many of those that follow each
+    other as their start and the limit are multiples of."""
+    known = form(left)
+    if known is None or right.axes:
+        return {}
+    limit = multiple_of(right)
+    found = {}
+    for axis in left.axes:
+        together = followed(known[0], axis, walker.tally.tile.get(axis, 1))
+        if together > 1:
+            common = math.gcd(together, known[1], limit)
+            found[axis] = common & -common
+    return found
+
+
+def multiple_of(limit: Value) -> int:
+    """A number that a uniform value is a multiple of, as far as the compiler sees: of arguments it knows 16."""
+    known = form(limit)
+    if known is None:
+        return DIVISIBLE
+    if any(a.indirect for a in known[0]):
+        return 1
+    common = math.gcd(known[1], *known[0].values())
+    return math.gcd(common, DIVISIBLE) // DIVISIBLE * DIVISIBLE or 1 if known[0] or limit.run_time else common
 
 
 def identity(node: ast.Compare, left: Value, right: Value) -> bool | None:
@@ -240,6 +283,18 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
     return arithmetic(walker, kind, left, right)
 
 
+def halves_of(left: Value, right: Value) -> list[Value]:
+    """The half-precision values that both are conversions of, or numbers that are such values; empty otherwise."""
+    if not all((v.raw is not None and v.raw.kind == "half") or short(v.const) for v in (left, right)):
+        return []
+    return [] if left.raw is None and right.raw is None else [v.raw or v for v in (left, right)]
+
+
+def short(number: object) -> bool:
+    """Whether the number has at most eight binary digits, as bfloat16 does."""
+    return isinstance(number, (int, float)) and math.isfinite(number) and (math.frexp(number)[0] * 256).is_integer()
+
+
 def one_range(left: Value, right: Value) -> bool:
     """Whether two masks bound one index from below and from above, which is one comparison without sign."""
     return len(left.bounds) == len(right.bounds) == 1 and left.bounds[0].terms == right.bounds[0].terms
@@ -271,6 +326,11 @@ def arithmetic(walker: Walker, kind: type, left: Value, right: Value) -> Value:
     if result_kind == "double":
         name = "double_divide" if name.startswith("divide") else "double"
     absorbed = name == "float" and kind in (ast.Add, ast.Sub) and (left.product or right.product)
+    halves = halves_of(left, right) if name == "float" and kind in (ast.Add, ast.Sub, ast.Mult) else ()
+    if halves and not absorbed:
+        result = walker.apply("half", halves, 0.0, tag=kind)
+        result.kind, result.product, result.halves = result_kind, kind is ast.Mult, (left, right)
+        return result
     result = walker.apply(name, [left, right], 0.0 if absorbed or (name == "logic" and not axes) else count, tag=kind)
     if name in ("integer", "integer64", "logic", "integer_divide") and result_kind in INTEGER:
         return opaque(walker, (left, right), result)

@@ -51,10 +51,12 @@ COST: dict[str, float] = {
     "integer64": 2.0,
     "integer_divide": 26.0,
     "widen": 1.0,
+    "half": 0.5,  # a sum or product of two halves that is one again, in pairs
     "narrow": 0.5,  # two values a conversion
     "convert8": 1.0,
     "unpack": 2.0,  # a byte that is a flag: out of its word, compared with 0
     "int_float": 1.0,
+    "byte_float": 1.0,  # takes the byte out of its word
     "float_int": 1.0,
     "convert64": 1.0,
     "double": 1.0,
@@ -71,6 +73,7 @@ COST: dict[str, float] = {
     "index_narrow": 2.5,  # a remainder that is divided again: in 16 bits, unpacked and packed
     "index_divide": 3.6,  # wide product with a reciprocal, shift, correction of the sign
     "welford_step": 19.0,  # with its division, and what is chosen in the first trip and under a mask
+    "welford_masked": 9.0,  # the same under a mask
     "welford_counted": 6.0,  # in a loop that is unrolled, where the count is a constant
     "welford_combine": 19.0,
     "online_softmax_step": 28.5,  # two exponentials, NaN-keeping maximum, selects
@@ -110,6 +113,8 @@ MATRIX_ROW = 8
 UNROLLED = 700.0
 """Instructions up to which the compiler unrolls a loop whole: of 120 loops in kernels compiled for sm_90 those that come to fewer
 are unrolled, but for two, and those that come to more are not, but for five of four trips."""
+FEW_TRIPS = 8
+"""Trips up to which Welford's update is weighed with the division by a constant that it becomes when the loop is unrolled."""
 ALU: dict[str, float] = {
     "compare": 1, "index_compare": 1, "index_and": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
     "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0, "reduce_max_fast": 0.7,
@@ -131,7 +136,7 @@ HEAVY: dict[str, float] = {
 SPECIAL: dict[str, float] = {
     "exp": 1, "exp_fast": 1, "exp2": 1, "expm1": 2, "erf": 1, "erfinv": 3, "divide": 1, "reciprocal": 1, "log": 0, "log1p": 0, "rsqrt": 1,
     "sqrt": 1, "sqrt_rn": 1, "sigmoid": 2, "tanh": 2, "sinh": 3, "sin": 1, "asin": 1, "atan2": 2, "fmod": 4, "pow": 3, "lgamma": 5, "round": 1,
-    "welford_step": 1, "welford_combine": 1, "online_softmax_step": 2, "online_softmax_first": 0.5, "convert64": 1, "integer_divide": 5, "float_int": 1,
+    "welford_step": 1, "welford_combine": 1, "online_softmax_step": 2, "online_softmax_first": 0.5, "convert64": 1, "integer_divide": 5, "float_int": 1, "byte_float": 1,
     "double_divide": 1, "double_sqrt": 1, "double_pow": 1, "reduce_welford": 1, "reduce_softmax": 1,
 }  # fmt: skip
 """Instructions of the special-function unit an element (MUFU; rounding, and conversions between whole numbers and floats, to
@@ -240,6 +245,8 @@ def loops_unrolled(tally: Tally, layout: Layout) -> set[int]:
     for operation in tally.operations:
         if operation.loop and operation.name != "loop":
             cost = COST.get(operation.name) or REDUCE[operation.name.removesuffix("64")][0]
+            if operation.name == "welford_step" and tally.loops[operation.loop] <= FEW_TRIPS:
+                cost = COST["welford_masked"]
             size[operation.loop] += operation.trips * operation.count * evaluations(operation, layout, tally) * cost
     for access in tally.accesses:
         if access.loop:

@@ -96,6 +96,13 @@ class Value:
     raw: Value | None = None
     """The half-precision value of which this is the conversion: one that is only moved is never converted. Or the truth value
     that this is as a number: compared with 0 it is that value again."""
+    halves: tuple[Value, ...] = ()
+    """Of a sum or product of two half-precision values, not noted yet, its operands: converted back at once it is one operation on
+    pairs of them, without conversions."""
+    byte: bool = False
+    """A whole number of one byte, still in its word: a conversion to floating point takes it from there."""
+    of_load: bool = False
+    """Whether it comes from memory: equal ones are only found within a stretch of code without branches."""
     compared: bool = False
     """The result of a comparison, which takes in a conjunction with what is known already."""
     negated: bool = False
@@ -137,6 +144,8 @@ class Access:
     """Elements of the whole problem over its axes, where known: no access touches more different ones."""
     loop: int = 0
     """Number of the innermost loop around it, 0 outside of all."""
+    mask_hold: Mapping[str, int] = field(default_factory=dict)
+    """Axis along which its mask varies -> neighbours for which the compiler sees that the mask is the same."""
     merged: Mapping[str, int] = field(default_factory=dict)
     """Axis -> neighbouring elements whose address the compiler sees to be the same, so that they are loaded once."""
 
@@ -246,8 +255,7 @@ class Access:
 
     def mask_alignment(self, axis: str) -> int:
         """Neighbours along ``axis`` for which the compiler sees that the mask is the same: a vector is all in or all out."""
-        limits = [b.high for b in self.bounds if b.run_time and any(axis in a.axes for a, _ in b.terms)]
-        return min((DIVISIBLE if high % DIVISIBLE == 0 else 1 for high in limits), default=1 << 20)
+        return self.mask_hold.get(axis, 1 << 20)
 
 
 def intersected(bounds: Iterable[Bound]) -> list[Bound]:

@@ -12,7 +12,7 @@ import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeline.roofline.source import KernelSource, parameters
@@ -20,6 +20,8 @@ from ridgeline.roofline.symbolic import KIND_OF, Access, Atom, Descriptor, Kind,
 
 INDEX_NAME = re.compile(r"^(x|y|z|r\d*_?)index$")
 NUMEL_NAME = re.compile(r"^(x|y|z|r\d*_?)numel$")
+BRANCHED = {"sqrt_rn", "sin", "fmod", "pow", "double_sqrt", "double_divide", "double_pow"}
+"""Operations with a path for rare operands: equal ones behind it are not found any more, and done for each element."""
 BLOCK_AXIS = {"XBLOCK": "x", "YBLOCK": "y", "ZBLOCK": "z", "RBLOCK": "r0_", "R0_BLOCK": "r0_", "R1_BLOCK": "r1_"}
 
 
@@ -165,6 +167,7 @@ class Walker:
     ) -> Value:
         """The float-valued result of an operation on ``operands``, noted unless the same was computed before."""
         for operand in operands:
+            self.settle(operand)
             if operand.raw is not None:
                 raw, operand.raw = operand.raw, None
                 self.apply("logic" if raw.kind == "bool" else "widen", [raw])
@@ -176,13 +179,25 @@ class Walker:
                 hold[axis] = length
         level = min(max((v.level for v in operands), default=0), self.level)
         sliced = any(v.sliced and v.axes for v in operands)
+        of_load = any(v.of_load for v in operands)
+        if of_load and name in BRANCHED:
+            hold = {}
         key = self.number((name, tag, *((v.kind, v.const) if v.const is not None else v.key for v in operands)))
         if key not in self.seen and count > 0:
             self.seen.add(key)
             trips = math.prod(self.trips[: level + 1])
             operation = Operation(name, axes, trips, count, hold, atom, sliced=sliced, loop=self.loops[level])
             self.tally.operations.append(operation)
-        return Value(axes, hold=hold, level=level, key=key, sliced=sliced)
+        return Value(axes, hold=hold, level=level, key=key, sliced=sliced, of_load=of_load)
+
+    def settle(self, value: Value) -> None:
+        """Notes what was put off: the value is needed as it stands."""
+        if value.byte:
+            value.byte = False
+            self.apply("unpack", [replace(value, key=(value.key, "byte"))], 0.5)
+        if value.halves:
+            halves, value.halves = value.halves, ()
+            self.apply("float", halves, 0.0 if any(h.product for h in halves) else 1.0, tag=value.key)
 
     # statements
 
@@ -282,7 +297,7 @@ class Walker:
             for target in targets:
                 for name in ast.walk(target):
                     known = self.names.get(name.id) if isinstance(name, ast.Name) else None
-                    if known is not None and isinstance(name, ast.Name) and known.const is None:
+                    if known is not None and isinstance(name, ast.Name) and not fixed(known):
                         self.names[name.id] = self.advancing(name.id, replaced(known, self.level), statement, counter)
             if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
                 name_of = statement.target.id
@@ -322,6 +337,11 @@ class Walker:
         from ridgeline.roofline.expressions import evaluate
 
         return evaluate(self, node)
+
+
+def fixed(value: Value) -> bool:
+    """Whether it is a whole number that is known, such as a size: what else a loop assigns anew is another on every trip."""
+    return value.const is not None and value.kind not in ("float", "half", "double")
 
 
 def is_known(value: Value) -> bool:
