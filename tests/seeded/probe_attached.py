@@ -8,6 +8,8 @@ own. Two kinds of run, in this order of importance as far as the budget goes:
 ``states``    a loop of this file, timed by blocks from idle to idle: before any profiler (``fresh``), after a session as the
               agent makes it (``attached``), after the agent's detaching (``detached``), after one more session and after
               detaching again; last the program's own profiler. As ``control`` the same without any session.
+``graphs``    a CUDA graph that was captured, or replayed, before, during or after the time in which CUPTI is attached; what is
+              detached then is detached whether the agent would or not (as in ``states``; what the agent says stands beside it).
 ``agent``     a seeded program, once alone by its own clock and once under the agent: how long is the step that the agent
               calls unprofiled?
 
@@ -273,14 +275,16 @@ class Phases:
         return sum(1 for event in results.events() if event.device_type() != host)
 
     def detach(self, name: str) -> None:
-        from ridgeline.agent import cupti
+        from ridgeline.agent import cupti, detaching
+        from ridgeline.agent.calls import UnfinishedCalls
         from ridgeline.agent.kineto import Recording
 
         began = time.perf_counter()
         recording = Recording(self._torch, _spec(self._device))
         possible = cupti.can_detach(self._torch, recording.devices)
+        hindrance = detaching.hindrance(self._torch, UnfinishedCalls(self._torch.__path__[0])) if possible else None
         gone = cupti.detach(self._torch, recording) if possible else None
-        self.keep(name, {"gone": gone, "ms": 1e3 * (time.perf_counter() - began)})
+        self.keep(name, {"gone": gone, "hindrance": hindrance, "ms": 1e3 * (time.perf_counter() - began)})
 
     def own_profiler(self, name: str) -> None:
         with self._torch.profiler.profile() as profile:
@@ -288,6 +292,64 @@ class Phases:
                 self._step()
             self.wait()
         self.keep(name, {"device_events": self._on_device(profile.profiler.kineto_results)})
+
+
+def graphs_child(case: str, device: str, out: Path) -> None:
+    """``case``: when the graph is captured, and whether it runs within the session."""
+    import torch
+    import torch.profiler
+
+    captured: list[Any] = []
+    inner = eager(torch, device)
+    x = torch.ones(1000, device=device)
+
+    def capture() -> None:
+        if device == "cpu":
+            return
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            x.mul(2.0)
+        torch.cuda.current_stream().wait_stream(side)
+        captured.append(torch.cuda.CUDAGraph())
+        with torch.cuda.graph(captured[0]):
+            for _ in range(20):
+                x.mul_(1.0)
+
+    def replay(times: int) -> None:
+        for _ in range(times if captured else 0):
+            captured[0].replay()
+        phases.wait()
+
+    def step() -> None:
+        inner()
+        if case == "replayed" and captured:
+            captured[0].replay()
+
+    phases = Phases(torch, step, out, device)
+    phases.timed("fresh", 0.3)
+    if case in ("replayed", "idle"):
+        capture()
+        replay(50)
+    phases.session("session")
+    if case == "attached":
+        capture()
+        replay(50)
+    phases.detach("detach")
+    if case == "later":
+        capture()
+    for turn in ("", "_again"):
+        replay(300)
+        phases.keep("replayed" + turn, True)
+        phases.timed("detached" + turn, 0.3)
+    case = "replayed"
+    phases.session("session_again")
+    replay(300)
+    phases.keep("replayed_attached", True)
+    phases.own_profiler("own_profiler")
+    phases.keep("end", True)
+
+
+GRAPHS = ("later", "attached", "idle", "replayed")
 
 
 def _spec(device: str) -> Any:
@@ -383,10 +445,9 @@ def jobs(only: list[str] | None) -> list[tuple[str, str, int]]:
         ("states", name, 0) for name in [*first, "threads", "nccl", "graph", "device_bound"]
     ]
     order += [(kind, name, 0) for name in AGENT for kind in ("agent", "alone")]
-    order += [("states", name, turn) for turn in (1, 2) for name in first]
+    order += [("states", name, turn) for turn in (2, 3) for name in first]
     order += [("control", name, 0) for name in first]
-    order += [("states", name, 1) for name in ("threads", "nccl", "graph")]
-    order += [("states", name, turn) for turn in (3, 4) for name in first]
+    order += [("states", name, 4) for name in first]
     order += [("switch", name, 0) for name in ("eager", "cudagraphs")]
     order += [(kind, name, 1) for name in AGENT for kind in ("agent", "alone")]
     return [job for job in order if not only or job[1] in only]
@@ -448,12 +509,12 @@ def table(rows: list[dict[str, Any]]) -> str:
         whole = [r for r in mine if r.get("end")]
 
         def ratio(phase: str, whole: list[dict[str, Any]] = whole) -> str:
-            values = [r[phase]["step_us"] / r["fresh"]["step_us"] for r in whole]
+            values = [r[phase]["step_us"] / r["fresh"]["step_us"] for r in whole if phase in r]
             return f"{statistics.median(values):10.3f}" if values else f"{'-':>10}"
 
         fresh = statistics.median(r["fresh"]["step_us"] for r in whole) if whole else float("nan")
         ends = "; ".join(
-            f"{r['exit']} {[r[d]['gone'] for d in ('detach', 'detach_again') if d in r]} "
+            f"{r['exit']} {[r[d]['gone'] or r[d]['hindrance'] for d in ('detach', 'detach_again') if d in r]} "
             f"{[r[s]['device_events'] for s in ('session', 'session_again', 'own_profiler') if s in r]}"
             + ("" if r.get("end") else f" died after {list(r)[-1]}")
             for r in mine
@@ -484,6 +545,8 @@ def main() -> None:
         kind, name, device = options.child
         if kind == "alone":
             alone(name, device, options.out)
+        elif kind == "graphs":
+            graphs_child(name, device, options.out)
         else:
             child(name, kind == "control", device, options.out)
         return

@@ -211,7 +211,7 @@ for _ in range(30):
         recorder.early_again()
     step(model)
 recorder.stop()
-print(seen[:2], recorder.early_wanted, len(recorder.takes))
+print(seen[:2], recorder.early_wanted, int(recorder.best() is not None))
 """
 
 

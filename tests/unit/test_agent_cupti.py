@@ -6,12 +6,16 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ridgeline.agent import cupti
+from ridgeline.agent import cupti, detaching
+from ridgeline.agent import kineto as kineto_module
+from ridgeline.agent.calls import UnfinishedCalls
 
 
 class Kineto:
@@ -105,3 +109,85 @@ def test_where_cupti_can_be_detached(
     assert cupti.can_detach(torch, kinds) == possible
     monkeypatch.setattr(cupti, "_threads", lambda: None)
     assert not cupti.can_detach(torch, kinds)
+
+
+class Calls:
+    def __init__(self, at_work: bool = False) -> None:
+        self.at_work = at_work
+
+    def others_at_work(self) -> bool:
+        return self.at_work
+
+
+def process(pools: list[dict[str, Any]] | None, group: bool = False) -> Any:
+    """A torch whose allocator has such segments."""
+    cuda = SimpleNamespace() if pools is None else SimpleNamespace(memory_snapshot=lambda: pools)
+    distributed = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: group)
+    return SimpleNamespace(cuda=cuda, distributed=distributed)
+
+
+@pytest.fixture
+def no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detaching, "_captured", False)
+    monkeypatch.setattr(kineto_module, "_graphs", False)
+
+
+@pytest.mark.usefixtures("no_graphs")
+def test_cupti_stays_where_it_was_not_tried_or_harmed() -> None:
+    """After a replay of a CUDA graph it did harm: "unspecified launch failure" on an H200."""
+    plain: list[dict[str, Any]] = [{"segment_pool_id": (0, 0)}]
+
+    def hindrance(torch: Any, at_work: bool = False) -> str | None:
+        return detaching.hindrance(torch, Calls(at_work))  # type: ignore[arg-type]
+
+    assert hindrance(process(plain)) is None
+    assert hindrance(process([])) is None
+    assert hindrance(process([*plain, {"segment_pool_id": (0, 3)}])) == "CUDA graphs"
+    assert hindrance(process(None)) == "CUDA graphs", "not known: none is ruled out"
+    assert hindrance(process([{}])) == "CUDA graphs"
+    assert hindrance(process(plain, group=True)) == "a process group"
+    assert hindrance(process(plain), at_work=True) == "threads"
+
+
+@pytest.mark.usefixtures("no_graphs")
+def test_a_capture_through_python_is_noticed() -> None:
+    class CUDAGraph:
+        def capture_begin(self, pool: object = None, capture_error_mode: str = "global") -> tuple[object, str]:
+            return pool, capture_error_mode
+
+    module: Any = SimpleNamespace(CUDAGraph=CUDAGraph)
+    detaching.on_graphs(module)
+    assert detaching.hindrance(process([]), Calls()) is None  # type: ignore[arg-type]
+    assert CUDAGraph().capture_begin(1, capture_error_mode="relaxed") == (1, "relaxed")
+    assert detaching.hindrance(process([]), Calls()) == "CUDA graphs"  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize("name", ["cudaGraphLaunch", "cuGraphLaunch", "cudaStreamBeginCapture", "cudaLaunchKernel"])
+def test_a_graph_in_a_recording_is_noticed_whoever_launched_it(name: str) -> None:
+    recording = object.__new__(kineto_module.Recording)
+    events = [SimpleNamespace(name=lambda: "aten::mm"), SimpleNamespace(name=lambda: name)]
+    recording._results = lambda: SimpleNamespace(events=lambda: events)  # type: ignore[method-assign]
+    recording._look_for_graphs()
+    assert kineto_module.graphs_seen() == ("Kernel" not in name)
+
+
+def test_threads_at_work_are_told_from_those_that_wait(tmp_path: Path) -> None:
+    calls = UnfinishedCalls(str(tmp_path))
+    assert not calls.others_at_work()
+    done = threading.Event()
+    idle = ThreadPoolExecutor(1)
+    idle.submit(int).result()
+    assert not calls.others_at_work(), "a pool's thread without work"
+
+    def work() -> None:
+        done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert calls.others_at_work()
+    finally:
+        done.set()
+        thread.join()
+        idle.shutdown()

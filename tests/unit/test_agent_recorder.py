@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,6 +91,7 @@ def on_a_device(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return True
 
     monkeypatch.setattr("ridgeline.agent.cupti.detach", detach)
+    monkeypatch.setattr("ridgeline.agent.detaching.hindrance", lambda *args: None)
     monkeypatch.setattr("ridgeline.agent.plain.BLOCK_NS", 0)
     monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
     closed = Recorder._close
@@ -104,6 +106,61 @@ def on_a_device(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(Recording, "lost_the_clock", lambda self: False)
     monkeypatch.setattr("ridgeline.agent.plain.ALIKE", 1e9)
     return did
+
+
+def saved_in_time(recorder: Driven, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is set up, and what is saved, in order; a take that was not saved before a session is set up has lost its times."""
+    did = on_a_device(monkeypatch)
+    prepare = Recording.prepare
+
+    def prepared(self: Recording) -> None:
+        did.append("session")
+        prepare(self)
+
+    def save(take: Take) -> str:
+        did.append(f"save {take.window['reason']}")
+        return "nowhere"
+
+    monkeypatch.setattr(Recording, "prepare", prepared)
+    recorder.takes.save = save
+    return did
+
+
+def test_what_was_recorded_is_saved_before_another_session_is_set_up(
+    recorder: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on an H200: every record of a window had the time zero, for it was saved after the session that detaches."""
+    did = saved_in_time(recorder, monkeypatch)
+    to_plain(recorder)
+    recorder.step()
+    assert [what for what in did if what != "wait"] == ["save whole", "session", "session", "save stable", "detach"]
+    assert did.index("save whole") < did.index("session")
+
+
+def test_what_was_recorded_is_saved_before_the_programs_own_session(
+    recorder: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did = saved_in_time(recorder, monkeypatch)
+    recorder.step()
+    recorder.step()
+    recorder.user_profiler_starts()
+    assert did == ["save whole"]
+
+
+def test_a_take_that_is_not_the_best_leaves_no_file(
+    recorder: Driven, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_device(monkeypatch)
+
+    def save(take: Take) -> str:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.part"
+        path.write_text(take.window["reason"])
+        return str(path)
+
+    recorder.takes.save = save
+    to_plain(recorder)
+    recorder.step()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["stable"]
 
 
 def to_plain(recorder: Driven) -> None:

@@ -9,7 +9,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from . import crash, kernels, machine, markers, publish
+from . import crash, detaching, kernels, machine, markers, publish
 from .compiles import CompileWatch
 from .exits import Exits, status_of
 from .hooks import PostImport
@@ -74,6 +74,7 @@ class Agent:
         self.exits = Exits(self._finish)
         self.result = Result(self.folder, self.started_ns)
         self._packer: threading.Thread | None = None
+        self._saved = 0
         self._stopping = False
         self._stopped: set[int] = set()
         self.standing = False
@@ -133,6 +134,7 @@ class Agent:
         when("torch._inductor.codecache", self.capture.on_codecache)
         when("torch.utils.data.dataloader", self.loaders.on_dataloader)
         when("torch.nn.modules.module", self.lengths.on_module)
+        when("torch.cuda.graphs", detaching.on_graphs)
         when("torch._dynamo.callback", self.compiles.on_callback)
         when("torch._dynamo.symbolic_convert", self.compile_notes.on_symbolic_convert)
         when("torch._dynamo.convert_frame", self.compile_notes.on_convert_frame)
@@ -149,6 +151,7 @@ class Agent:
         recorder = Recorder(
             torch, self.spec, self.timeline, self.scopes, self._publish, self.folder.progress, self.complain
         )
+        recorder.takes.save, recorder.before_session = self._save, self._before_session
         self.recorder = recorder
         self.user_profiler = UserProfiler(recorder, self.folder, self.timeline, self.scopes, self.complain)
         self.user_profiler.install(torch)
@@ -242,11 +245,22 @@ class Agent:
             self.recorder.stop()
 
     # ------------------------------------------------------------------ results
+    def _save(self, take: Take) -> str:
+        self._saved += 1
+        return publish.save_raw(self.folder, take, self._saved - 1)
+
+    def _before_session(self) -> None:
+        """What has times of a device is saved before another session is set up: ours, and the program's own."""
+        if self.recorder is not None:
+            self.recorder.takes.secure()
+        if self.user_profiler is not None:
+            self.user_profiler.save_pending()
+
     def _publish(self, take: Take) -> None:
         """The window is closed: write it. Kineto's part here and now, the rest beside the program."""
         self.exits.busy = True
         self.folder.progress("saving")
-        raw = publish.save_raw(self.folder, take, 0)
+        raw = take.raw or self._save(take)
         self._packer = threading.Thread(target=self._pack, args=(take, raw), name="ridgeline-pack", daemon=True)
         self._packer.start()
         if self.spec.then == "stop":
@@ -310,6 +324,7 @@ class Agent:
                 recorder.publish_best()
             if self._packer is not None:
                 self._packer.join()
+            recorder.takes.clear()
         self.notes += self._harvest_notes()
         try:
             crash.forget_empty(self.folder.path)

@@ -62,6 +62,17 @@ class UnfinishedCalls:
         code = self._frames[0].f_code if self._frames else None
         return None if code is None else f"{code.co_name} ({os.path.relpath(code.co_filename, self._prefix)})"
 
+    def others_at_work(self) -> bool:
+        """Whether another thread than this one and the agent's is inside code that is not torch's or Python's."""
+        mine = sys._getframe()
+        while mine.f_back is not None:
+            mine = mine.f_back
+        found = any(
+            stack[-1] is not mine and self._runs_anything_else(stack) and not _is_agents(stack) for stack in _stacks()
+        )
+        del mine
+        return found
+
     def _runs_anything_else(self, stack: list[FrameType]) -> bool:
         """False for a thread of torch's own, as the one that reads what the compile workers send: it lives as long as the
         process, runs no operator, and nobody's code but torch's and Python's. A thread of the autograd engine starts in C++
@@ -99,3 +110,8 @@ def _stacks() -> list[list[FrameType]]:
             stacks.append(stack)
         del stack
     return stacks
+
+
+def _is_agents(stack: list[FrameType]) -> bool:
+    folder = os.path.dirname(__file__) + os.sep
+    return any(frame.f_code.co_filename.startswith(folder) for frame in stack)

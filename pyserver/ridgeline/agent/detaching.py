@@ -1,14 +1,53 @@
-"""When CUPTI goes: once nothing more is to be recorded, and no call into torch is left from the last recording."""
+"""When CUPTI goes: once nothing more is to be recorded, no call into torch is left from the last recording, and it is safe.
+
+Not where the program replays CUDA graphs: one that ran while CUPTI was attached still refers to it, and the next replay after
+the detaching ended in an "unspecified launch failure" (on an H200, CUDA 13.0). Not where calls of the CUDA runtime come from
+threads whose part in this has not been tried: a process group's, the program's own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
-from . import cupti
+from . import cupti, kineto
 from .calls import UnfinishedCalls
 from .kineto import Recording
 from .spec import Spec
+
+_captured = False
+
+
+def on_graphs(module: ModuleType) -> None:
+    """``torch.cuda.graphs``: every capture through Python, Inductor's too, begins there."""
+    graph: Any = module.CUDAGraph
+    begin = graph.capture_begin
+
+    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        global _captured
+        _captured = True
+        return begin(self, *args, **kwargs)
+
+    graph.capture_begin = capture_begin
+
+
+def hindrance(torch: Any, calls: UnfinishedCalls) -> str | None:
+    """Why CUPTI has to stay; None where it may go."""
+    if _captured or kineto.graphs_seen() or _has_pools(torch):
+        return "CUDA graphs"
+    distributed = getattr(torch, "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return "a process group"
+    return "threads" if calls.others_at_work() else None
+
+
+def _has_pools(torch: Any) -> bool:
+    """Whether the allocator has memory for graphs, whoever captured them (or for pools that the program made)."""
+    try:
+        return any(tuple(segment["segment_pool_id"]) != (0, 0) for segment in torch.cuda.memory_snapshot())
+    except (AttributeError, KeyError, RuntimeError):  # another torch, another allocator: not known
+        return True
 
 
 class Detaching:
@@ -22,16 +61,17 @@ class Detaching:
         """Nothing was recorded since CUPTI was detached."""
 
     def want(self, kinds: list[str]) -> None:
-        """A recording of these accelerators has ended."""
+        """A recording of these accelerators has ended, and its result is saved."""
         self.due = not self.gone and cupti.can_detach(self._torch, kinds)
 
     def now(self) -> bool:
-        """Detach; False while a call outlives the last recording, for this takes a session of its own."""
+        """Detach, if that is still safe; False while a call outlives the last recording: this takes a session of its own."""
         if not self._calls.ended():
             return False
         self.due = False
-        self.gone = cupti.detach(self._torch, Recording(self._torch, self._spec))
-        self._calls.note()
+        if hindrance(self._torch, self._calls) is None:
+            self.gone = cupti.detach(self._torch, Recording(self._torch, self._spec))
+            self._calls.note()
         return True
 
     def attached(self) -> None:

@@ -22,12 +22,20 @@ SLACK_NS = 60_000_000_000
 differ by microseconds, the other one by hours."""
 
 
+GRAPH_CALLS = ("cudaGraph", "cuGraph", "cudaStreamBeginCapture", "cuStreamBeginCapture")
+
 _OURS: dict[int, Any] = {}
 _STARTING = False
 """The profile object is made within ``start``, so hooks see it before it can be in ``_OURS``."""
 
 
 _announced: set[str] = set()
+_graphs = False
+
+
+def graphs_seen() -> bool:
+    """Whether a recording had calls that make or launch CUDA graphs, whoever made them."""
+    return _graphs
 
 
 def announce(kind: str) -> None:
@@ -131,7 +139,13 @@ class Recording:
         self.end_ns = time.time_ns()
         with nullcontext() if last else kept():
             self.profile.stop()
+        if self.devices:
+            self._look_for_graphs()
         _OURS.pop(id(self.profile.profiler), None)
+
+    def _look_for_graphs(self) -> None:
+        global _graphs
+        _graphs = _graphs or any(event.name().startswith(GRAPH_CALLS) for event in self._results().events())
 
     @staticmethod
     def is_ours(autograd_profile: Any) -> bool:
@@ -172,7 +186,8 @@ class Recording:
         return counts
 
     def save(self, path: str) -> None:
-        """Write plain Chrome JSON. Kineto can save a result only once."""
+        """Write plain Chrome JSON. Kineto can save a result only once, and has to before any other session is set up: it
+        converts the device's times now, by the clock of the newest session, to zero where they lie before that."""
         if self.saved:
             raise RuntimeError("this recording was saved before")
         self.profile.export_chrome_trace(path)

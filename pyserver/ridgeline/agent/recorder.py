@@ -28,7 +28,7 @@ from .session import OpenRecording
 from .sizing import Sizing
 from .spec import Spec
 from .steady import Steady, Track
-from .take import NO_CLOCK, Take
+from .take import NO_CLOCK, Take, Takes
 from .timeline import Timeline
 
 AGAIN = 2
@@ -57,7 +57,7 @@ class Recorder:
         self.calls = UnfinishedCalls(torch.__path__[0])
         self.state = "off"
         self.times = StepTimes()
-        self.takes: list[Take] = []
+        self.takes = Takes()
         self.notes: list[str] = []
         self.state_since_ns = time.time_ns()
         self._guarded = Guard(self._failed)
@@ -69,6 +69,7 @@ class Recorder:
         self.forced: str | None = None
         self.cupti_left: bool | None = None
         """Whether the plain steps ran with CUPTI detached; None where there was none, or no such steps."""
+        self.before_session: Callable[[], None] = self.takes.secure
         self.detaching = Detaching(torch, spec, self.calls)
         self.early_wanted = False
         """Another early recording should follow, once the scopes of the last one have closed."""
@@ -142,7 +143,7 @@ class Recorder:
         def begin() -> None:
             if self._open_one is not None:
                 self._close(keep=False)
-            self.takes = []
+            self.takes.clear()
             self.steady = Steady()
             self._open("manual", None, "manual")
 
@@ -255,6 +256,7 @@ class Recorder:
             self.detaching.attached()
             if self._open_one is not None:
                 self._close(keep=True)
+            self.before_session()
             if self.state != "done":
                 self._set("user")
 
@@ -290,7 +292,7 @@ class Recorder:
         self._guarded(close)
 
     def best(self) -> Take | None:
-        return max(self.takes, key=lambda take: take.goodness, default=None)
+        return self.takes.best
 
     # ------------------------------------------------------------------ transitions
     def _set(self, state: str) -> None:
@@ -333,6 +335,7 @@ class Recorder:
             self.times.before(interval)
         reason = self.forced or self.steady.verdict(track)
         if reason is not None and self.calls.ended():
+            self.before_session()
             self._open_one = OpenRecording(
                 self.torch, self.spec, self.timeline, self.scopes, "window", reason, track, self.sizing.steps()
             )
@@ -363,6 +366,7 @@ class Recorder:
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
         if self.detaching.due:  # before the first of them
+            self.before_session()
             if self.detaching.now():
                 self.cupti_left = self.detaching.gone
                 self._set("plain")
@@ -381,7 +385,6 @@ class Recorder:
                     f"no work of {', '.join(sorted(missed))} was recorded: it was not in use at the start"
                 )
             self._publish(take)
-            self.takes = [take]
             if self.spec.then == "continue":
                 self.detaching.want(take.recording.devices)
 
@@ -413,6 +416,7 @@ class Recorder:
 
     # ------------------------------------------------------------------ recordings
     def _open(self, state: str, driver: Track | None, reason: str) -> None:
+        self.before_session()
         self._open_one = OpenRecording(
             self.torch, self.spec, self.timeline, self.scopes, state, reason, driver, self.sizing.steps()
         )
@@ -438,9 +442,7 @@ class Recorder:
             self.notes.append("a recording gave the device's times in another clock than the host's, and is of no use")
         if not take.window["steps"]:
             take.events = one.recording.event_count()
-        better = self.best()
-        if better is None or take.goodness >= better.goodness:
-            self.takes = [take]
+        self.takes.add(take)
         if one.state == "window":
             self.times.profiled = [step["end_ns"] - step["start_ns"] for step in take.window["steps"]]
         return take

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +20,7 @@ NO_CLOCK = 5
 
 @dataclass
 class Take:
-    """One closed recording, not yet saved."""
+    """One closed recording."""
 
     recording: Recording
     lines: Recorded | None
@@ -27,9 +30,44 @@ class Take:
     """See ``ORDER``."""
     events: int = 0
     """Counted for recordings without steps only: the busier one says more."""
+    raw: str | None = None
+    """The plain trace, once it is saved."""
     cut: bool = False
     """An early recording that ended by the clock, while the program went on."""
+
+    def drop(self) -> None:
+        """Another take is better."""
+        raw, self.raw = self.raw, None
+        if raw is not None:
+            with suppress(OSError):
+                os.unlink(raw)
 
     @property
     def goodness(self) -> tuple[int, int, int]:
         return (-self.order, len(self.window["steps"]), self.events)
+
+
+class Takes:
+    """The best take so far. A worse one is dropped at once."""
+
+    def __init__(self) -> None:
+        self.best: Take | None = None
+        self.save: Callable[[Take], str] | None = None
+        """Writes the plain trace of a take and returns its path."""
+
+    def add(self, take: Take) -> None:
+        if self.best is not None and take.goodness < self.best.goodness:
+            take.drop()
+            return
+        self.clear()
+        self.best = take
+
+    def clear(self) -> None:
+        if self.best is not None:
+            self.best.drop()
+        self.best = None
+
+    def secure(self) -> None:
+        """Before any other session is set up, of whomever: save what has times of a device, or it loses them."""
+        if self.best is not None and self.best.recording.devices and self.best.raw is None and self.save is not None:
+            self.best.raw = self.save(self.best)
