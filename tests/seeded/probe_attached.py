@@ -440,15 +440,15 @@ def under_agent(name: str, device: str, work: Path, environment: dict[str, str],
 # ---------------------------------------------------------------------- the parent
 def jobs(only: list[str] | None) -> list[tuple[str, str, int]]:
     """(kind, name, turn), the most important first."""
-    first = ["eager", "cudagraphs", "loader", "compiled"]
-    order: list[tuple[str, str, int]] = [
-        ("states", name, 0) for name in [*first, "threads", "nccl", "graph", "device_bound"]
-    ]
+    first = ["eager", "loader", "compiled", "threads", "nccl"]
+    order: list[tuple[str, str, int]] = [("graphs", name, turn) for turn in (0, 1) for name in GRAPHS]
+    order += [("states", name, turn) for turn in (0, 1) for name in ("threads", "nccl")]
+    order += [("states", name, 0) for name in ("eager", "loader", "compiled", "cudagraphs", "graph", "device_bound")]
     order += [(kind, name, 0) for name in AGENT for kind in ("agent", "alone")]
     order += [("states", name, turn) for turn in (2, 3) for name in first]
     order += [("control", name, 0) for name in first]
     order += [("states", name, 4) for name in first]
-    order += [("switch", name, 0) for name in ("eager", "cudagraphs")]
+    order += [("switch", name, 0) for name in ("eager", "compiled")]
     order += [(kind, name, 1) for name in AGENT for kind in ("agent", "alone")]
     return [job for job in order if not only or job[1] in only]
 
