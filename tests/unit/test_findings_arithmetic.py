@@ -116,6 +116,30 @@ def test_double_precision_that_is_asked_for(text: str, severity: str) -> None:
     assert (finding.saving_us is None) == bool(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("aten::linalg_cholesky_ex", True),
+        ("aten::cholesky_solve", True),
+        ("aten::_linalg_eigh", True),
+        ("aten::linalg_vector_norm", False),
+        ("aten::mul", False),
+    ],
+)
+def test_double_precision_for_a_factorisation_is_meant(name: str, meant: bool) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "gp.py", 9, "chol = torch.linalg.cholesky(k)")
+        b.op("aten::mul", t + 5, 300, dims=[[400, 400]] * 2, types=["double"] * 2)
+        b.op(name, t + 310, 400, dims=[[400, 400]], types=["double"])
+    (finding,) = _by_code(find(b.context()), "float64")
+    assert finding.severity == ("hint" if meant else "information")
+    assert (finding.saving_us is None) == meant
+    assert (f"They go into {name}" in finding.message) == meant
+
+
 def test_copies_to_another_layout_within_a_convolution() -> None:
     b = TraceBuilder()
     for k in range(3):
@@ -370,6 +394,34 @@ def test_zeroed_gradients(text: str) -> None:
     assert finding.line == 11
     assert finding.saving_us == pytest.approx(200.0)
     assert finding.evidence["gradients_per_step"] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("p.grad.zero_()", 1),
+        ("param.grad.data.zero_()", 1),
+        ("p.grad.fill_(0)", 1),
+        ("torch._foreach_zero_(grads)", 1),
+        ("buffer.zero_()", 0),
+        ("self.gradual.zero_()", 0),
+    ],
+)
+def test_gradients_zeroed_by_hand(text: str, expected: int) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 300, "train.py", 11, text)
+        for i in range(4):
+            b.op("aten::zero_", t + 10 + 60 * i, 50)
+        b.op("aten::mm", t + 310, 600)
+    found = _by_code(find(b.context()), "zero-grad")
+    assert len(found) == expected
+    if found:
+        assert found[0].saving_us == pytest.approx(200.0)
+        assert "p.grad = None" in found[0].message
+        assert "mend" not in found[0].evidence, "no edit of one call mends a loop"
 
 
 def test_with_zeroed_gradients_goes_the_addition_to_them() -> None:

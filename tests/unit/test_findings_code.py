@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from builders import TraceBuilder
 from ridgeline.findings import find
+from ridgeline.findings.numbers import functions, numbers_of
 from ridgeline.findings.rules.constants import PER_STEP
 from ridgeline.profile import Finding
 
@@ -209,3 +212,79 @@ def test_the_legacy_profiler_by_any_name(text: str, line: int | None) -> None:
     b.op("aten::mm", 0.0, 900.0)
     found = _by_code(find(b.context(sources={"old.py": text})), "legacy-profiler")
     assert [f.line for f in found] == ([] if line is None else [line])
+
+
+# -- constants of constants -------------------------------------------------------------------------------------------
+
+CHAIN = """import math
+import torch
+class Net:
+    def __init__(self, frame=64, weight=None):
+        self.frame, self.weight = frame, weight
+    def forward(self, x, scale):
+        n = self.frame
+        k = torch.arange(n)
+        basis = {expression}
+        return x @ basis
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("torch.cos(math.pi / n * (k[None, :] + 0.5) * k[:, None])", 1),
+        ("k[None, :] * k[:, None]", 1),
+        ("k[None, :] * k[:, None] * scale", 0),
+        ("k[None, :] * k[:, None] + self.weight", 0),
+        ("k[None, :] * x[:, None]", 0),
+        ("k[None, :] * torch.rand(n)[:, None]", 0),
+        ("torch.ones(n)[None, :] * torch.randn(n, 1)", 0),
+    ],
+)
+def test_what_is_made_of_a_constant_is_one(expression: str, expected: int) -> None:
+    """Two tensors come together: both must be known to be constants."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 5, "net.py", 8, "k = torch.arange(n)")
+        b.op("aten::arange", t + 1, 3, dims=[[]], types=["Scalar"], concrete=["64"])
+        b.line(t + 5, t + 100, "net.py", 9, f"basis = {expression}")
+        b.op("aten::mul", t + 10, 80, dims=[[1, 64], [64, 1]], types=["float", "float"])
+        b.line(t + 100, t + 990, "net.py", 10, "return x @ basis")
+        b.op("aten::mm", t + 110, 850, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    found = _by_code(find(b.context(sources={"net.py": CHAIN.format(expression=expression)})), "constant-rebuilt")
+    assert [f.line for f in found if f.line == 9] == [9] * expected
+
+
+NUMBERED = """
+class Net:
+    def __init__(self, width, heads: int, depth=4, *, drop=0.1):
+        self.width, self.heads = width, heads
+        self.depth, self.count = depth, 0
+        self.drop, self.size = drop, 2 * depth
+    def forward(self, x, mask, steps: int, temperature=1.0, *, flag=True):
+        self.count += 1
+        b, n, c = x.shape
+        half = n // 2
+        d = c // self.heads
+        a, z = x, n
+        m = len(mask) + int(temperature)
+        s = x.size(1) * math.sqrt(d)
+        again = n
+        again = x
+        for i in range(n):
+            total = i
+        y = torch.zeros(n)
+        w = max(n, steps)
+        u = max(x, y)
+"""
+
+
+def test_which_names_are_numbers() -> None:
+    tree = ast.parse(NUMBERED)
+    (found,) = [(f, c) for f, c in functions(tree) if f.name == "forward"]
+    assert numbers_of(*found) == {
+        "self.heads", "self.depth", "self.drop", "self.size", "steps", "temperature",
+        "b", "n", "c", "half", "d", "z", "m", "s", "w",
+    }  # fmt: skip

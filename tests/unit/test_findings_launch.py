@@ -329,6 +329,23 @@ def test_small_kernels_at_the_edge_of_their_number(count: int, expected: int) ->
         assert found[0].saving_us is not None
 
 
+@pytest.mark.parametrize(("heavy", "expected"), [(False, 1), (True, 0)])
+def test_a_loop_over_what_is_left_has_other_sizes_each_time(heavy: bool, expected: int) -> None:
+    """``order = order[1:]``: a loop, unless something with weights lies between, as between layers of several widths."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 10_000.0
+        b.step(t, 10_000.0)
+        b.line(t, t + 10_000, "nms.py", 7, "overlap = iou(boxes[best], boxes[order])")
+        for i in range(60):
+            b.op("aten::minimum", t + 20 * i, 5.0, dims=[[60 - i, 2], [2]], types=["float"] * 2)
+            b.kernel("minimum", t + 20 * i + 12, 2.0, launched=t + 20 * i + 4)
+            if heavy:
+                b.op("aten::linear", t + 20 * i + 8, 5.0, dims=[[60 - i, 2], [2, 2]], types=["float"] * 2)
+        b.kernel("gemm", t + 1300, 8000.0, launched=t + 1250)
+    assert len(_by_code(find(b.context()), "small-kernels")) == expected
+
+
 @pytest.mark.parametrize(("time", "expected"), [(small_kernels.MEDIAN_US - 1, 1), (small_kernels.MEDIAN_US + 1, 0)])
 def test_small_kernels_at_the_edge_of_their_time(time: float, expected: int) -> None:
     assert len(_by_code(find(_loop(60, time).context()), "small-kernels")) == expected

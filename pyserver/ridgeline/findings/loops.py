@@ -71,17 +71,21 @@ class Loops:
         hits = np.array([int(r) in inside for r in rows], dtype=np.int64)
         return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(hits)])
 
-    def over_parts(self, ops: list[int], run: int = RUN, *, varying: bool = True, light: bool = True) -> list[Stretch]:
+    def over_parts(
+        self, ops: list[int], run: int = RUN, *, varying: bool = True, light: bool = True, parts: bool = True
+    ) -> list[Stretch]:
         """The loops over parts that the outermost calls of these ops, one operation on one set of shapes, belong to, each
         from its first call to its last: ``run`` repetitions with nothing heavy between, or with another part each. Not
         ``varying``: only another single row each, as the batches of a program's own loop are not. Not ``light``: nothing
-        heavy between proves nothing. Empty if it is none."""
+        heavy between proves nothing. Not ``parts``: nor does another part each. Empty if it is none."""
         facts = self.facts
         tops = np.array(sorted({facts.outermost(r) for r in ops}), dtype=np.int32)
         tids = facts.trace.ops.tid[tops]
-        return [s for tid in np.unique(tids) for s in self._loops(int(tid), tops[tids == tid], run, varying, light)]
+        return [
+            s for tid in np.unique(tids) for s in self._loops(int(tid), tops[tids == tid], run, varying, light, parts)
+        ]
 
-    def _loops(self, tid: int, tops: I32, run: int, varying: bool, light: bool) -> list[Stretch]:
+    def _loops(self, tid: int, tops: I32, run: int, varying: bool, light: bool, parts: bool) -> list[Stretch]:
         calls = self._calls[tid]
         at = np.searchsorted(calls, tops)
         if len(at) < run:
@@ -90,10 +94,10 @@ class Loops:
         near = apart <= FAR * np.median(apart)
         idle = (np.diff(self._heavy[tid][at]) == 0) & near
         found = [(lo, hi) for lo, hi in _runs(idle) if hi - lo + 1 >= run] if light else []
-        if not found:
-            parts = [self._parts(calls[lo:hi], single=not varying) for lo, hi in itertools.pairwise(at)]
-            changes = sum(bool(a) and a != b for a, b in itertools.pairwise(parts))
-            if changes >= VARYING * (len(parts) - 1) and changes >= run - 2:
+        if not found and parts:
+            taken = [self._parts(calls[lo:hi], single=not varying) for lo, hi in itertools.pairwise(at)]
+            changes = sum(bool(a) and a != b for a, b in itertools.pairwise(taken))
+            if changes >= VARYING * (len(taken) - 1) and changes >= run - 2:
                 found = _runs(near)
         start, end = self.facts.trace.ops.start, self.facts.op_end
         return [(tid, float(start[tops[lo]]), end(int(tops[hi]))) for lo, hi in found]

@@ -40,7 +40,7 @@ def main(steps=30):
         opt.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 5.0)
-        opt.step()
+        opt.step()  # may: single-tensor-optimizer
 
 
 if __name__ == "__main__":

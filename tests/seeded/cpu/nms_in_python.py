@@ -21,9 +21,9 @@ def nms(boxes, scores, threshold=0.9):
         keep.append(best)
         if order.numel() == 1:
             break
-        overlap = iou(boxes[best], boxes[order[1:]])  # finds: small-kernels
+        overlap = iou(boxes[best], boxes[order[1:]])  # may: small-kernels
         # mend: break
-        order = order[1:][overlap < threshold]  # may: small-kernels
+        order = order[1:][overlap < threshold]  # finds: small-kernels
     return torch.stack(keep)
 
 
@@ -46,6 +46,8 @@ def main(steps=12):
     opt = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     images = torch.randn(8, 3, 96, 96)
     target_box, target_score = torch.rand(8, 144, 4), torch.randint(0, 2, (8, 144)).float()
+    rows, cols = torch.meshgrid(torch.arange(12), torch.arange(12), indexing="ij")
+    grid = 8.0 * torch.stack([cols, rows], dim=-1).flatten(0, 1)
     kept = 0
     for _ in range(steps):
         boxes, scores = model(images)
@@ -54,7 +56,8 @@ def main(steps=12):
         loss.backward()
         opt.step()
         with torch.no_grad():
-            corners = torch.cat([boxes[0, :, :2] - 1, boxes[0, :, 2:] + 1], dim=1)
+            centres = boxes[0, :, :2] + grid
+            corners = torch.cat([centres - 12, centres + 12], dim=1)
             kept += len(nms(corners, scores[0]))
     print("kept", kept)
 

@@ -43,7 +43,7 @@ def main(steps=10):
         loss = nn.functional.cross_entropy(emissions.flatten(0, 1), tags.flatten())
         opt.zero_grad()
         loss.backward()
-        opt.step()
+        opt.step()  # may: single-tensor-optimizer
         path = model.decode(emissions[0].detach())
         right += sum(p == t for p, t in zip(path, tags[0].tolist()))  # may: hidden-sync
     print(right)

@@ -7,14 +7,16 @@ recording: in every step the statement runs the same operations on the same size
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.code import line_of, trees
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
+from ridgeline.findings.numbers import functions, numbers_of
 from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
 
@@ -22,6 +24,8 @@ PER_STEP = 0.5
 """Times a step. Less often it is rebuilt because something changed."""
 MAKERS = ("arange", "ones", "full", "eye", "linspace", "logspace", "tril_indices", "triu_indices", "tensor", "meshgrid")
 """Constructors of values that do not vary. ``zeros`` and ``empty`` make buffers to be written to, ``rand`` never the same."""
+VARYING = ("rand", "normal", "bernoulli", "multinomial", "poisson", "empty", "dropout", "load", "from_numpy")
+"""How the names of functions begin that give another value each time, or one from elsewhere."""
 NUMBERS = ("len", "int", "float", "range", "list", "max", "min")
 SIZES = ("size", "dim", "numel")
 """What gives a number, whatever it is asked of."""
@@ -33,31 +37,75 @@ MODULES = ("torch", "math", "np", "numpy")
 def rule(facts: Facts) -> list[Candidate]:
     found = []
     for path, tree, text in trees(facts):
-        lines = {s.lineno: s for s in _constants(tree)}
+        lines = {c.statement.lineno: c for c in _constants(tree)}
         if not lines:
             continue
         tops = _calls_at(facts, path, lines)
         for line, rows in tops.items():
-            if len(rows) >= PER_STEP * facts.n and _always_the_same(facts, rows):
+            if len(rows) >= PER_STEP * facts.n and _always_the_same(facts, rows, known=lines[line].known):
                 found.append(_candidate(facts, SourceRef(file=path, line=line, text=line_of(text, line)), rows))
     return found
 
 
-def _constants(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Assignments within functions of an expression that is made of constants, to a name that nothing writes into later."""
-    for function in ast.walk(tree):
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
+class _Constant(NamedTuple):
+    statement: ast.stmt
+    known: bool
+    """All names in it are known to be numbers or constants: no tensor can come from elsewhere."""
+
+
+def _constants(tree: ast.Module) -> Iterator[_Constant]:
+    """Assignments within functions of an expression that is made of constants, to a name that nothing writes into later. What
+    one such assignment makes is a constant in the next."""
+    for function, owner in functions(tree):
         written = set(_written(function))
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-            elif isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
-                name = node.target.id
-            else:
+        numbers = numbers_of(function, owner)
+        assigned = Counter(name for node in ast.walk(function) for name in _names_assigned(node))
+        made: set[str] = set()
+        for node in _assignments(function):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            value = node.value
+            if value is None or not isinstance(target, ast.Name) or target.id in written:
                 continue
-            if name not in written and node.value is not None and _is_constant(node.value):
-                yield node
+            if _is_constant(value, made):
+                if assigned[target.id] == 1:
+                    made.add(target.id)
+                yield _Constant(node, _names_in(value) <= {*made, *numbers, *MODULES, *NUMBERS})
+
+
+def _assignments(function: ast.AST) -> list[ast.Assign | ast.AnnAssign]:
+    """To one name each, in the order of the text."""
+    found = [
+        n
+        for n in ast.walk(function)
+        if (isinstance(n, ast.Assign) and len(n.targets) == 1) or (isinstance(n, ast.AnnAssign) and n.value is not None)
+    ]
+    return sorted(found, key=lambda n: (n.lineno, n.col_offset))
+
+
+def _names_assigned(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+
+
+def _names_in(value: ast.expr) -> set[str]:
+    """Names and ``self.NAME``; what a size is asked of does not count."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Attribute) and node.attr in ("shape", "device", "dtype"):
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SIZES:
+            continue
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            found.add(ast.unparse(node))
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def _written(function: ast.AST) -> Iterator[str]:
@@ -77,11 +125,20 @@ def _in_place(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
 
-def _is_constant(value: ast.expr) -> bool:
-    """Whether a constructor is in it, and every name outside constructors' arguments stands for a module or a number that
-    is used as one (an operand of arithmetic; the recording says whether it is a tensor)."""
-    makers = [c for c in ast.walk(value) if isinstance(c, ast.Call) and _called(c) in MAKERS]
-    return bool(makers) and all(_root(c) in MODULES for c in makers) and not _foreign_calls(value)
+def _is_constant(value: ast.expr, made: set[str]) -> bool:
+    """Whether a constructor or a constant is in it, nothing that gives another value each time, and every name outside
+    constructors' arguments stands for a module or a number that is used as one (an operand of arithmetic; the recording says
+    whether it is a tensor)."""
+    calls = [c for c in ast.walk(value) if isinstance(c, ast.Call)]
+    makers = [c for c in calls if _called(c) in MAKERS]
+    uses = any(isinstance(n, ast.Name) and n.id in made for n in ast.walk(value))
+    varies = any(_called(c).startswith(VARYING) for c in calls)
+    return (
+        (bool(makers) or uses)
+        and not varies
+        and all(_root(c) in MODULES for c in makers)
+        and not _foreign_calls(value, made)
+    )
 
 
 def _called(call: ast.Call) -> str:
@@ -96,19 +153,19 @@ def _root(call: ast.Call) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _foreign_calls(value: ast.expr) -> bool:
+def _foreign_calls(value: ast.expr, made: set[str]) -> bool:
     """Whether a function or method of something else is called in it: what that gives is not known."""
     for call in ast.walk(value):
         if not isinstance(call, ast.Call):
             continue
         root = _root(call)
         sized = isinstance(call.func, ast.Attribute) and call.func.attr in SIZES
-        if root and root not in (*MODULES, *NUMBERS) and not sized:
+        if root and root not in (*MODULES, *NUMBERS, *made) and not sized:
             return True
     return False
 
 
-def _calls_at(facts: Facts, path: str, lines: dict[int, ast.stmt]) -> dict[int, list[int]]:
+def _calls_at(facts: Facts, path: str, lines: dict[int, _Constant]) -> dict[int, list[int]]:
     """Outermost ops within the recorded steps by these lines."""
     found: dict[int, list[int]] = defaultdict(list)
     for row in sorted({facts.outermost(int(r)) for r in range(len(facts.trace.ops.start))}):
@@ -120,17 +177,17 @@ def _calls_at(facts: Facts, path: str, lines: dict[int, ast.stmt]) -> dict[int, 
     return found
 
 
-def _always_the_same(facts: Facts, rows: list[int]) -> bool:
-    """The same operations on the same sizes in every step, each with one tensor at most, and every step the same number."""
+def _always_the_same(facts: Facts, rows: list[int], *, known: bool) -> bool:
+    """The same operations on the same sizes in every step, and every step the same number; unless all names are ``known``, each
+    with one tensor at most."""
     signature: list[tuple[tuple[str, int], ...]] = []
     for lo, hi in facts.steps:
         mine = [r for r in rows if lo <= facts.trace.ops.start[r] < hi]
         signature.append(tuple((facts.op_name(r), int(facts.trace.ops.args[r])) for r in mine))
     if len(signature) < 2 or len(set(signature)) != 1 or not signature[0]:
         return False
-    return all(sum(bool(d) for d in facts.all_dims_of(r)) <= 1 for r in rows) and any(
-        facts.trace.ops.args[r] >= 0 for r in rows
-    )
+    alone = all(sum(bool(d) for d in facts.all_dims_of(r)) <= 1 for r in rows)
+    return (known or alone) and any(facts.trace.ops.args[r] >= 0 for r in rows)
 
 
 def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
@@ -15,6 +16,11 @@ from ridgeline.mends import calls_in
 SPEEDUP = 2.5
 """Half the bytes, and no conversions from float32 and back any more; on consumer cards products gain far more (64 times).
 Measured on two CPU programs: 2.2 and 3."""
+FACTORISATION = re.compile(
+    r"aten::(linalg_(cholesky|inv|solve|lu|ldl|qr|eig|svd|lstsq|det|slogdet|matrix_exp|pinv|householder)|_linalg_|cholesky|"
+    r"triangular_solve|lu_solve|ormqr|geqrf|logdet|pinverse|inverse)"
+)
+"""Operations whose errors grow with the condition of a matrix: programs take double precision for them on purpose."""
 MIN_ELEMENTS = 64
 """Scalars and small tables of constants are double in Python and cost nothing."""
 
@@ -27,6 +33,8 @@ def rule(facts: Facts) -> list[Candidate]:
     total = facts.time_of(rows)
     lines = facts.by_line(rows)  # one cause, usually: double precision spreads from where it entered
     asked = _asked_for(facts)
+    factorises = next((name for r in rows for name in facts.chain_of(r) if FACTORISATION.match(name)), None)
+    meant = asked or factorises is not None
     here = next((at for at, _ in lines if at is not None), None)
     return [
         Candidate(
@@ -34,18 +42,25 @@ def rule(facts: Facts) -> list[Candidate]:
             title="Arithmetic in double precision",
             fact=f"{words.count(len(rows) / facts.n)} operations {facts.per} on float64 tensors take "
             f"{words.time(facts.per_step(total))}, most of it here."
-            + (" The program makes float64 its default type." if asked else ""),
+            + (
+                " The program makes float64 its default type."
+                if asked
+                else f" They go into {factorises}, which loses digits fast: double precision may well be meant."
+                if meant
+                else ""
+            ),
             advice=""
-            if asked
+            if meant
             else "Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
             "changes numerics.",
             at=here,
             cost_us=total,
-            saving_us=None if asked else saving,
-            claims=None if asked else claims,
-            hint=asked,
+            saving_us=None if meant else saving,
+            claims=None if meant else claims,
+            hint=meant,
             evidence={
                 "asked_for": asked,
+                "factorisation": factorises,
                 "operations_per_step": len(rows) / facts.n,
                 "assumed_speedup": SPEEDUP,
                 "changes_numerics": True,

@@ -55,6 +55,8 @@ def rule(facts: Facts) -> list[Candidate]:
         if _is_not_the_statements(facts, row):
             continue
         groups[at.file, at.line][_signature(facts, row)].append(row)
+        if facts.steps:
+            groups[at.file, at.line][_of_any_size(facts, row)].append(row)
         places[at.file, at.line] = at
     loops = Loops(facts)
     found: list[_Loop] = []
@@ -64,7 +66,7 @@ def rule(facts: Facts) -> list[Candidate]:
         alone = not facts.steps and len(everything[key]) > ALONE * all_rows
         repeated: list[int] = []
         stretches: list[Stretch] = []
-        for rows in kinds.values():
+        for what, rows in kinds.items():
             if (
                 len(rows) < COUNT_PER_STEP * facts.n
                 or (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
@@ -72,11 +74,11 @@ def rule(facts: Facts) -> list[Candidate]:
             ):
                 continue
             ops = [int(facts.work.op[r]) for r in rows if facts.work.op[r] >= 0]
-            mine = loops.over_parts(ops, run, varying=varying, light=not alone)
+            mine = loops.over_parts(ops, run, varying=varying, light=not alone, parts=not isinstance(what, _OfAnySize))
             stretches += mine
             repeated += rows if mine else []
         if repeated:
-            found.append(_Loop(places[key], sorted(repeated), everything[key], stretches))
+            found.append(_Loop(places[key], sorted(set(repeated)), everything[key], stretches))
     return [_candidate(facts, loop, everything) for loop in _merged(facts, found)]
 
 
@@ -117,6 +119,19 @@ def _signature(facts: Facts, row: int) -> object:
     op = int(facts.work.op[row])
     shapes = tuple(map(tuple, facts.dims_of(op))) if op >= 0 else None
     return int(facts.work.name[row]), shapes
+
+
+class _OfAnySize(NamedTuple):
+    """One operation on tensors of so many dimensions, of whatever sizes: a loop over what is left (``order = order[1:]``) has
+    others each time. Only with nothing heavy between is that a loop."""
+
+    name: int
+    ranks: tuple[int, ...]
+
+
+def _of_any_size(facts: Facts, row: int) -> _OfAnySize:
+    op = int(facts.work.op[row])
+    return _OfAnySize(int(facts.work.name[row]), tuple(map(len, facts.dims_of(op))) if op >= 0 else ())
 
 
 def _is_not_the_statements(facts: Facts, row: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
@@ -9,6 +11,8 @@ from ridgeline.findings.replay import together
 from ridgeline.findings.stretches import time_of
 from ridgeline.profile import SourceRef
 
+BY_HAND = re.compile(r"\.grad\b.*\.(zero_|fill_)\(|_foreach_zero_\(")
+"""``p.grad.zero_()``, ``p.grad.data.fill_(0)``: what ``zero_grad`` did before it could drop gradients."""
 ZERO_OPS = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
 
 
@@ -22,7 +26,8 @@ def rule(facts: Facts) -> list[Candidate]:
             n.startswith("Optimizer.zero_grad") and lo <= start < hi for lo, hi, n in facts.optimizer_spans.get(tid, [])
         )
         at = facts.line_of_op(top)
-        if top == row and (named or (at is not None and "zero_grad(" in (at.text or ""))):
+        by_hand = at is not None and BY_HAND.search(at.text or "") is not None
+        if top == row and (named or by_hand or (at is not None and "zero_grad(" in (at.text or ""))):
             rows.append(row)
             places[row] = at
     if not rows:
@@ -40,23 +45,27 @@ def rule(facts: Facts) -> list[Candidate]:
     cost = facts.real(claims)
     judged = facts.judged
     gradients = sum(max(1, len(facts.all_dims_of(r))) for r in rows) / facts.n
+    first = places[rows[0]]
+    by_hand = first is not None and BY_HAND.search(first.text or "") is not None
     return [
         Candidate(
             code="zero-grad",
             title="Gradients are filled with zeros",
-            fact=f"zero_grad writes zeros to {words.count(gradients)} gradients {facts.per}"
+            fact=f"{'The loop' if by_hand else 'zero_grad'} writes zeros to {words.count(gradients)} gradients {facts.per}"
             + (
                 f", and the backward pass adds to them: {words.time(facts.per_step(cost))}."
                 if judged
                 else f" ({words.time(facts.per_step(device_us))} of device work), and the backward pass adds to them."
             ),
-            advice="Drop set_to_none=False: gradients are then made anew, which is the default and is cheaper.",
-            at=places[rows[0]],
+            advice="Drop gradients instead (p.grad = None, or optimizer.zero_grad()): they are then made anew, which is cheaper."
+            if by_hand
+            else "Drop set_to_none=False: gradients are then made anew, which is the default and is cheaper.",
+            at=first,
             cost_us=cost if judged else None,
             saving_us=saving if judged else None,
             claims=claims if judged else None,
             noted=True,
-            evidence={"gradients_per_step": gradients, "mend": "zero-grad-set-to-none"},
+            evidence={"gradients_per_step": gradients} | ({} if by_hand else {"mend": "zero-grad-set-to-none"}),
         )
     ]
 
