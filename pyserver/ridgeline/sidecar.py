@@ -170,6 +170,8 @@ class Sidecar:
     plain_steps_ns: list[int] = field(default_factory=list)
     cupti_left: bool | None = None
     """Whether the plain steps ran with CUPTI detached, as without a profiler; None where there was none, or not known."""
+    cupti_kept: str | None = None
+    """Why CUPTI stayed attached."""
     profiled_steps_ns: list[int] = field(default_factory=list)
     compiles: list[Compile] = field(default_factory=list)
     graphs: list[Graph] = field(default_factory=list)

@@ -20,6 +20,7 @@ printed, and stands in ``OUT_FOLDER/probe.txt``. ``--rehearse`` runs all of it o
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import queue
@@ -281,7 +282,7 @@ class Phases:
 
         began = time.perf_counter()
         recording = Recording(self._torch, _spec(self._device))
-        possible = cupti.can_detach(self._torch, recording.devices)
+        possible = bool(recording.devices) and cupti.fixed(self._torch) is None
         hindrance = detaching.hindrance(self._torch, UnfinishedCalls(self._torch.__path__[0])) if possible else None
         gone = cupti.detach(self._torch, recording) if possible else None
         self.keep(name, {"gone": gone, "hindrance": hindrance, "ms": 1e3 * (time.perf_counter() - began)})
@@ -430,11 +431,20 @@ def under_agent(name: str, device: str, work: Path, environment: dict[str, str],
         "step_us": statistics.median(plain) / 1e3 if plain else None,
         "plain_us": [round(ns / 1e3, 1) for ns in plain],
         "cupti_left": document.get("cupti_left"),
+        "cupti_kept": document.get("cupti_kept"),
+        "device_events": _device_events(work / name / "trace.json.gz"),
         "steps": sum(len(window["steps"]) for window in document["windows"]),
         "notes": document["notes"],
         "errors": document["errors"],
         "seconds": log["seconds"],
     }
+
+
+def _device_events(path: Path) -> list[int]:
+    """[all, with a time] in the exported trace."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    return [len(events), sum(e["ts"] > 0 and e["dur"] > 0 for e in events)]
 
 
 # ---------------------------------------------------------------------- the parent
@@ -526,7 +536,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         own = [r["step_us"] for r in rows if (r["kind"], r["name"]) == ("alone", name) and r.get("step_us")]
         seen = [r for r in rows if (r["kind"], r["name"]) == ("agent", name)]
         said = ", ".join(
-            f"{r.get('step_us')} (exit {r['exit']}, left {r.get('cupti_left')}, {r.get('plain_us')})" for r in seen
+            f"{r.get('step_us')} (exit {r['exit']}, left {r.get('cupti_left')} {r.get('cupti_kept')}, events {r.get('device_events')}, {r.get('plain_us')})"
+            for r in seen
         )
         lines.append(f"{name:26} alone {[round(us, 1) for us in own]} µs, under the agent {said}")
     return "\n".join(lines)

@@ -86,29 +86,27 @@ def test_what_the_user_has_set_comes_back(kineto: Kineto, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("version", "kinds", "switch", "possible"),
+    ("version", "switch", "reason"),
     [
-        ("13.0", ["cuda"], None, True),
-        ("12.6", ["cuda"], "1", True),
-        ("12.4", ["cuda"], None, False),
-        ("11.8", ["cuda"], None, False),
-        ("13.0", ["cuda"], "0", False),
-        ("13.0", [], None, False),
-        ("13.0", ["xpu"], None, False),
-        (None, ["cuda"], None, False),
+        ("13.0", None, None),
+        ("12.6", "1", None),
+        ("12.4", None, "CUDA 12.4"),
+        ("11.8", None, "CUDA 11.8"),
+        ("13.0", "0", "TEARDOWN_CUPTI=0 is set"),
+        (None, None, "CUDA of this torch"),
     ],
 )
 def test_where_cupti_can_be_detached(
-    version: str | None, kinds: list[str], switch: str | None, possible: bool, monkeypatch: pytest.MonkeyPatch
+    version: str | None, switch: str | None, reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(cupti.SWITCH, raising=False)
     if switch is not None:
         monkeypatch.setenv(cupti.SWITCH, switch)
     monkeypatch.setattr(cupti, "_threads", lambda: {1})
     torch = SimpleNamespace(version=SimpleNamespace(cuda=version))
-    assert cupti.can_detach(torch, kinds) == possible
+    assert cupti.fixed(torch) == reason
     monkeypatch.setattr(cupti, "_threads", lambda: None)
-    assert not cupti.can_detach(torch, kinds)
+    assert cupti.fixed(torch) is not None
 
 
 class Calls:
@@ -123,13 +121,14 @@ def process(pools: list[dict[str, Any]] | None, group: bool = False) -> Any:
     """A torch whose allocator has such segments."""
     cuda = SimpleNamespace() if pools is None else SimpleNamespace(memory_snapshot=lambda: pools)
     distributed = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: group)
-    return SimpleNamespace(cuda=cuda, distributed=distributed)
+    return SimpleNamespace(cuda=cuda, distributed=distributed, version=SimpleNamespace(cuda="13.0"))
 
 
 @pytest.fixture
 def no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detaching, "_captured", False)
     monkeypatch.setattr(kineto_module, "_graphs", False)
+    monkeypatch.delenv(cupti.SWITCH, raising=False)
 
 
 @pytest.mark.usefixtures("no_graphs")
@@ -142,11 +141,11 @@ def test_cupti_stays_where_it_was_not_tried_or_harmed() -> None:
 
     assert hindrance(process(plain)) is None
     assert hindrance(process([])) is None
-    assert hindrance(process([*plain, {"segment_pool_id": (0, 3)}])) == "CUDA graphs"
-    assert hindrance(process(None)) == "CUDA graphs", "not known: none is ruled out"
-    assert hindrance(process([{}])) == "CUDA graphs"
-    assert hindrance(process(plain, group=True)) == "a process group"
-    assert hindrance(process(plain), at_work=True) == "threads"
+    assert hindrance(process([*plain, {"segment_pool_id": (0, 3)}])) == "the program uses CUDA graphs"
+    assert hindrance(process(None)) == "the program uses CUDA graphs", "not known: none is ruled out"
+    assert hindrance(process([{}])) == "the program uses CUDA graphs"
+    assert hindrance(process(plain, group=True)) == "a process group is at work"
+    assert hindrance(process(plain), at_work=True) == "other threads are at work"
 
 
 @pytest.mark.usefixtures("no_graphs")
@@ -159,7 +158,7 @@ def test_a_capture_through_python_is_noticed() -> None:
     detaching.on_graphs(module)
     assert detaching.hindrance(process([]), Calls()) is None  # type: ignore[arg-type]
     assert CUDAGraph().capture_begin(1, capture_error_mode="relaxed") == (1, "relaxed")
-    assert detaching.hindrance(process([]), Calls()) == "CUDA graphs"  # type: ignore[arg-type]
+    assert detaching.hindrance(process([]), Calls()) == "the program uses CUDA graphs"  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_graphs")

@@ -174,12 +174,24 @@ def test_cupti_goes_before_the_plain_steps(recorder: Driven, monkeypatch: pytest
     did = on_a_device(monkeypatch)
     to_plain(recorder)
     assert (did, recorder.cupti_left) == ([], False)
+    assert recorder.detaching.kept == "a call into torch outlived the recording"
     recorder.step()
     assert (did, recorder.cupti_left, recorder.times.plain) == (["detach"], True, [])
     while recorder.state == "plain":
         recorder.step()
     assert did == ["detach", "wait", "wait"]
+    assert recorder.detaching.kept is None
     assert len(recorder.published) == 1
+
+
+def test_plain_steps_follow_where_cupti_stays(recorder: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    did = on_a_device(monkeypatch)
+    monkeypatch.setattr("ridgeline.agent.detaching.hindrance", lambda *args: "the program uses CUDA graphs")
+    to_plain(recorder)
+    while recorder.state == "plain":
+        recorder.step()
+    assert did == ["wait", "wait"]
+    assert (recorder.cupti_left, recorder.detaching.kept) == (False, "the program uses CUDA graphs")
 
 
 def test_a_call_that_outlives_the_window_keeps_cupti_attached(

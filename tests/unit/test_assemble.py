@@ -322,3 +322,5 @@ def test_plain_steps_that_wait_for_the_host_are_in_doubt(
     said = still_attached(document, Sidecar(cupti_left=left))
     assert (said is not None) == told
     assert said is None or "144455" in said
+    kept = still_attached(document, Sidecar(cupti_left=left, cupti_kept="the program uses CUDA graphs"))
+    assert kept is None or "still attached (the program uses CUDA graphs), which" in kept

@@ -357,6 +357,7 @@ class Agent:
             "plain_steps_ns": [] if recorder is None else recorder.times.plain,
             "profiled_steps_ns": [] if recorder is None else recorder.times.profiled,
             "cupti_left": None if recorder is None else recorder.cupti_left,
+            "cupti_kept": None if recorder is None else recorder.detaching.kept,
             "compiles": self.compiles.rows,
             "graphs": graphs,
             "timeline": self.result.timeline_row,

@@ -51,15 +51,15 @@ def kept() -> Iterator[None]:
         yield
 
 
-def can_detach(torch: Any, kinds: list[str]) -> bool:
-    """Whether CUPTI, if it is attached, can be detached safely; ``kinds`` are the accelerators that were recorded."""
-    if "cuda" not in kinds or os.environ.get(SWITCH) == "0":
-        return False
+def fixed(torch: Any) -> str | None:
+    """Why CUPTI, once attached to this process, cannot be detached whatever the program does; None if it can be."""
+    if os.environ.get(SWITCH) == "0":
+        return f"{SWITCH}=0 is set"
     version = str(getattr(getattr(torch, "version", None), "cuda", None) or "")
     numbers = version.split(".")[:2]
-    if not all(part.isdigit() for part in numbers) or not numbers:
-        return False
-    return tuple(map(int, numbers)) >= SINCE_CUDA and _threads() is not None
+    if not all(part.isdigit() for part in numbers) or tuple(map(int, numbers)) < SINCE_CUDA:
+        return f"CUDA {version or 'of this torch'}"
+    return "the system does not tell of threads" if _threads() is None else None
 
 
 def detach(torch: Any, recording: Any) -> bool:

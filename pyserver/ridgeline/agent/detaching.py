@@ -34,12 +34,14 @@ def on_graphs(module: ModuleType) -> None:
 
 def hindrance(torch: Any, calls: UnfinishedCalls) -> str | None:
     """Why CUPTI has to stay; None where it may go."""
+    if (reason := cupti.fixed(torch)) is not None:
+        return reason
     if _captured or kineto.graphs_seen() or _has_pools(torch):
-        return "CUDA graphs"
+        return "the program uses CUDA graphs"
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return "a process group"
-    return "threads" if calls.others_at_work() else None
+        return "a process group is at work"
+    return "other threads are at work" if calls.others_at_work() else None
 
 
 def _has_pools(torch: Any) -> bool:
@@ -59,18 +61,24 @@ class Detaching:
         self.due = False
         self.gone = False
         """Nothing was recorded since CUPTI was detached."""
+        self.kept: str | None = None
+        """Why CUPTI is still attached, once that is clear."""
 
     def want(self, kinds: list[str]) -> None:
         """A recording of these accelerators has ended, and its result is saved."""
-        self.due = not self.gone and cupti.can_detach(self._torch, kinds)
+        self.due = not self.gone and "cuda" in kinds and cupti.fixed(self._torch) is None
+        if "cuda" in kinds and not self.gone:
+            self.kept = cupti.fixed(self._torch) or "a call into torch outlived the recording"
 
     def now(self) -> bool:
         """Detach, if that is still safe; False while a call outlives the last recording: this takes a session of its own."""
         if not self._calls.ended():
             return False
         self.due = False
-        if hindrance(self._torch, self._calls) is None:
+        self.kept = hindrance(self._torch, self._calls)
+        if self.kept is None:
             self.gone = cupti.detach(self._torch, Recording(self._torch, self._spec))
+            self.kept = None if self.gone else "no call of the CUDA runtime let it go"
             self._calls.note()
         return True
 
