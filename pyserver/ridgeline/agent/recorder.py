@@ -99,11 +99,7 @@ class Recorder:
     def markers_active(self, now_ns: int, quiet_ns: int) -> bool:
         """Whether steps are coming: the last mark is no older than ``quiet_ns`` or four intervals."""
         with self._guarded.lock:
-            for track in self.steady.tracks.values():
-                usual = max(track.clean[-3:], default=0)
-                if track.count > 1 and now_ns - track.seen_ns < max(quiet_ns, 4 * usual):
-                    return True
-        return False
+            return self.steady.active(now_ns, quiet_ns)
 
     def compile_started(self) -> None:
         self._guarded(self._compile_started)

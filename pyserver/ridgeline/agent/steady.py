@@ -63,6 +63,14 @@ class Steady:
         track.last_ns = track.seen_ns = now_ns
         return track, interval
 
+    def active(self, now_ns: int, quiet_ns: int) -> bool:
+        """Whether steps are coming: the last mark is no older than ``quiet_ns`` or four intervals."""
+        for track in self.tracks.values():
+            usual = max(track.clean[-3:], default=0)
+            if track.count > 1 and now_ns - track.seen_ns < max(quiet_ns, 4 * usual):
+                return True
+        return False
+
     def disturb(self) -> None:
         """A compilation, or work of ours: intervals that span it mean nothing, and settling starts again."""
         for track in self.tracks.values():
