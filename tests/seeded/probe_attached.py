@@ -486,7 +486,7 @@ def lane(
     with tempfile.TemporaryDirectory(prefix=f"probe_{number}_", ignore_cleanup_errors=True) as folder:
         environment = {
             **os.environ,
-            "CUDA_VISIBLE_DEVICES": str(number),
+            "CUDA_VISIBLE_DEVICES": record_device.visible(number),
             "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", f"{folder}/inductor"),
             "TMPDIR": folder,
         }

@@ -187,6 +187,12 @@ def timed_pairs(program: markers.Seeded) -> list[list[float]]:
     return [[step_us(text, steps) for text, steps in sides] for _ in range(PAIRS)]
 
 
+def visible(number: int) -> str:
+    """``CUDA_VISIBLE_DEVICES`` of a lane: one of those that this process may use."""
+    allowed = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return allowed[number % len(allowed)] if allowed else str(number)
+
+
 class Results:
     """What all lanes have so far, on disk after every program."""
 
@@ -237,7 +243,7 @@ def lane(
             (work / name).mkdir()
         environment = {
             **os.environ,
-            "CUDA_VISIBLE_DEVICES": str(number),
+            "CUDA_VISIBLE_DEVICES": visible(number),
             "TMPDIR": str(work / "temporary"),
             "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"),
         }

@@ -158,6 +158,13 @@ def test_what_a_device_machine_is_asked_for() -> None:
         asked(["d"], None)
 
 
+def test_every_lane_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [record_device.visible(n) for n in range(3)] == ["0", "1", "2"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    assert [record_device.visible(n) for n in range(3)] == ["3", "5", "3"]
+
+
 @pytest.mark.parametrize("items", ["range", "loader", "short loader", "shorter loader"])
 def test_steps_are_timed_without_what_comes_before_them(items: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
