@@ -109,17 +109,27 @@ def test_a_pinned_copy_that_the_host_waits_for() -> None:
     assert not _by_code(find(_pinned(200.0).context()), "blocking-copy")
 
 
-def _round_trip(nbytes: float, *, back: bool = False) -> TraceBuilder:
+def _round_trip(
+    nbytes: float,
+    *,
+    back: bool = False,
+    to: str = "Pageable",
+    waits: bool = True,
+    text: str = "host = mask.double().cpu().numpy()",
+) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):
         t = 1000.0 * k
         b.step(t, 1000.0)
-        b.line(t + 300, t + 700, "metrics.py", 4, "host = mask.double().cpu().numpy()")
+        b.line(t + 300, t + 700, "metrics.py", 4, text)
         b.kernel("gemm", t, 300.0, launched=max(0.0, t - 6))
         b.op("aten::to", t + 301, 60, dims=[[4096, 8]], types=["double"])
         b.op("aten::_to_copy", t + 302, 58, dims=[[4096, 8]], types=["double"])
         b.op("aten::copy_", t + 303, 56, dims=[[4096, 8], [4096, 8]], types=["double", "double"])
-        b.copy("Memcpy DtoH (Device -> Pageable)", t + 305, 50.0, launched=t + 304, blocks_until=t + 356, nbytes=nbytes)
+        until = t + 356 if waits and to == "Pageable" else None
+        b.copy(f"Memcpy DtoH (Device -> {to})", t + 305, 50.0, launched=t + 304, blocks_until=until, nbytes=nbytes)
+        if waits and to == "Pinned":
+            b.sync(t + 309, 47.0)
         if back:
             b.line(t + 600, t + 690, "metrics.py", 6, "rows = torch.from_numpy(found).to(device)")
             b.copy("Memcpy HtoD (Pageable -> Device)", t + 660, 9.0, launched=t + 640, blocks_until=t + 670, nbytes=64)
@@ -141,6 +151,27 @@ def test_on_the_device_neither_copy_nor_wait_nor_the_hosts_computing_is_left() -
     assert finding.step_gain_pct == pytest.approx(100 * (1 - (304 + 33.9 + 305) / 1000), abs=0.1)
     (asks,) = _by_code(find(_round_trip(262_144, back=True).context()), "host-round-trip")
     assert (asks.saving_us or 0) < (finding.saving_us or 0), "what comes back is waited for on the device as well"
+
+
+def test_an_asynchronous_copy_into_pinned_memory_is_no_round_trip() -> None:
+    """``x.to("cpu", non_blocking=True)``: torch makes the host's tensor pinned, and nothing waits."""
+    context = _round_trip(262_144, to="Pinned", waits=False).context()
+    assert not _by_code(find(context), "host-round-trip")
+
+
+@pytest.mark.parametrize(
+    ("to", "text", "said"),
+    [
+        ("Pinned", "buffer.copy_(mask)", "its memory is pinned, so with non_blocking=True"),
+        ("Pageable", "buffer.copy_(mask, non_blocking=True)", "non_blocking=True changes nothing here"),
+        ("Pageable", "host = mask.cpu()", ""),
+    ],
+)
+def test_what_non_blocking_would_do(to: str, text: str, said: str) -> None:
+    (finding,) = _by_code(find(_round_trip(262_144, to=to, text=text).context()), "host-round-trip")
+    assert finding.time_us == pytest.approx(50 + 345, abs=8)
+    assert said in finding.message
+    assert ("non_blocking" in finding.message) == bool(said)
 
 
 def test_there_and_back_again() -> None:

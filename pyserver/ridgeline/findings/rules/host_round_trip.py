@@ -10,6 +10,7 @@ import numpy as np
 from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import Block, direction_of
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.copies import waits_for
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.replay import Change
 from ridgeline.findings.rules.hidden_sync import SCALAR_BYTES
@@ -43,14 +44,27 @@ def rule(facts: Facts) -> list[Candidate]:
             continue
         groups[at.file, at.line].append(row)
         places[at.file, at.line] = at
-    return [_candidate(facts, places[key], rows) for key, rows in groups.items() if len(rows) >= PER_STEP * facts.n]
+    often = [(places[key], rows) for key, rows in groups.items() if len(rows) >= PER_STEP * facts.n]
+    # Into pinned memory, asynchronously, is how a tensor should be taken to the host.
+    return [_candidate(facts, at, rows, waits) for at, rows in often if (waits := waits_for(facts, rows, "DtoH"))]
 
 
-def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
+def _advice(facts: Facts, at: SourceRef, rows: list[int], *, double: bool) -> str:
+    pinned = all("pinned" in facts.event_name(r).lower() for r in rows)
+    told = "Keep the computation on the device: torch.nonzero for np.argwhere, torch.where, masks"
+    told += ", and single precision if it must be copied." if double else "."
+    if pinned:
+        told += " If the host needs it: its memory is pinned, so with non_blocking=True nothing waits until you do, a step later."
+    elif "non_blocking=True" in (at.text or ""):
+        told += (
+            " non_blocking=True changes nothing here, for the host's memory is pageable: "
+            "copy into torch.empty(..., pin_memory=True)."
+        )
+    return told
+
+
+def _candidate(facts: Facts, at: SourceRef, rows: list[int], waits: list[Block]) -> Candidate:
     events = facts.trace.device_events
-    mine = {int(events.call[r]) for r in rows}
-    starts = [float(facts.trace.calls.start[c]) for c in mine if c >= 0]
-    waits = [b for b in facts.blocks if b.direction == "DtoH" and any(b.start <= s <= b.end for s in starts)]
     # The host then works on the copy while the device idles: all of the gap up to the next launch is the round trip's.
     gap = spans.of(
         (g.start, g.end)
@@ -81,8 +95,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
             else ""
         )
         + (f": {words.time(facts.per_step(cost))}." if judged else f" (not judged in time: {facts.unjudged_because})."),
-        advice="Keep the computation on the device: torch.nonzero for np.argwhere, torch.where, masks"
-        + (", and single precision if it must be copied." if double else "."),
+        advice=_advice(facts, at, rows, double=double),
         at=at,
         cost_us=cost if judged else None,
         saving_us=saving,

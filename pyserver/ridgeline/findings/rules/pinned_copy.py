@@ -8,7 +8,7 @@ import numpy as np
 from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
-from ridgeline.findings.copies import to_device
+from ridgeline.findings.copies import to_device, waits_for
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
@@ -25,29 +25,13 @@ def rule(facts: Facts) -> list[Candidate]:
         return []
     found = []
     for at, rows in to_device(facts, "pinned"):
-        waits = _waits(facts, rows)
+        waits = waits_for(facts, rows, "HtoD")
         if waits and facts.judged:
             found.append(_blocking(facts, at, rows, waits))
         exposed = facts.exposed(np.array(rows, dtype=np.int32))
         if spans.measure(exposed) >= EXPOSED_PCT / 100.0 * facts.base_us:
             found.append(_exposed(facts, at, rows, exposed))
     return found
-
-
-def _waits(facts: Facts, rows: list[int]) -> list[Block]:
-    """The host's waits for these copies."""
-    calls = {int(facts.trace.device_events.call[r]) for r in rows}
-    starts = [float(facts.trace.calls.start[c]) for c in calls if c >= 0]
-    return [
-        b
-        for b in facts.blocks
-        if b.direction == "HtoD"
-        and any(b.start - 1e-3 <= s <= b.end or (b.op >= 0 and _within(facts, b.op, s)) for s in starts)
-    ]
-
-
-def _within(facts: Facts, op: int, time: float) -> bool:
-    return float(facts.trace.ops.start[op]) <= time <= facts.op_end(op)
 
 
 def _blocking(facts: Facts, at: SourceRef | None, rows: list[int], waits: list[Block]) -> Candidate:
