@@ -316,23 +316,20 @@ def main() -> None:
 def chosen(
     programs: list[markers.Seeded], record: list[str] | None, pairs: list[str] | None, lacking: set[str] | None
 ) -> list[tuple[markers.Seeded, bool, bool]]:
-    """(program, whether to record it, whether to time it). Programs with a mend first: they take the longest."""
+    """(program, whether to record it, whether to time it): recordings first, if the time is not enough for both."""
     both = record is None and pairs is None
     named = [*(record or []), *(pairs or [])]
     known = {p.name: p for p in programs}
     if unknown := set(named) - set(known):
         raise SystemExit(f"no such programs: {', '.join(sorted(unknown))}")
-    listed = [known[name] for name in dict.fromkeys(named)]
-    ordered = [*listed, *sorted((p for p in programs if p.name not in named), key=lambda p: p.mended is None)]
 
-    def wants(names: list[str] | None, program: markers.Seeded) -> bool:
-        return both if names is None else not names or program.name in names
+    def of(names: list[str] | None) -> list[markers.Seeded]:
+        if names is None:
+            return programs if both else []
+        return [known[name] for name in names] or programs
 
-    jobs = [
-        (p, wants(record, p) and (lacking is None or p.name in lacking), wants(pairs, p) and p.mended is not None)
-        for p in ordered
-    ]
-    return [job for job in jobs if job[1] or job[2]]
+    recorded = [(p, True, False) for p in of(record) if lacking is None or p.name in lacking]
+    return recorded + [(p, False, True) for p in of(pairs) if p.mended is not None]
 
 
 if __name__ == "__main__":

@@ -146,14 +146,17 @@ def test_what_is_missing_is_recorded_again(tmp_path: Path) -> None:
 def test_what_a_device_machine_is_asked_for() -> None:
     a, b, c = (markers.Seeded(name, "", mended, ()) for name, mended in (("a", None), ("b", "x"), ("c", "y")))
 
-    def asked(record: list[str] | None, pairs: list[str] | None, lacking: set[str] | None = None) -> list[object]:
-        return [(p.name, r, t) for p, r, t in record_device.chosen([a, b, c], record, pairs, lacking)]
+    def asked(record: list[str] | None, pairs: list[str] | None, lacking: set[str] | None = None) -> str:
+        jobs = record_device.chosen([a, b, c], record, pairs, lacking)
+        assert all(recorded != timed for _, recorded, timed in jobs)
+        return " ".join(p.name.upper() if recorded else p.name for p, recorded, _ in jobs)
 
-    assert asked(None, None) == [("b", True, True), ("c", True, True), ("a", True, False)]
-    assert asked(None, None, {"a", "c"}) == [("b", False, True), ("c", True, True), ("a", True, False)]
-    assert asked(None, []) == [("b", False, True), ("c", False, True)]
-    assert asked(None, ["c", "b"]) == [("c", False, True), ("b", False, True)]
-    assert asked(["a"], ["c"]) == [("a", True, False), ("c", False, True)]
+    assert asked(None, None) == "A B C b c"
+    assert asked(None, None, {"a", "c"}) == "A C b c"
+    assert asked(None, []) == "b c"
+    assert asked(None, ["c", "b"]) == "c b"
+    assert asked([], None) == "A B C"
+    assert asked(["a"], ["c"]) == "A c"
     with pytest.raises(SystemExit, match="no such programs: d"):
         asked(["d"], None)
 
