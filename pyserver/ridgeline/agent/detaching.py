@@ -36,20 +36,23 @@ def hindrance(torch: Any, calls: UnfinishedCalls) -> str | None:
     """Why CUPTI has to stay; None where it may go."""
     if (reason := cupti.fixed(torch)) is not None:
         return reason
-    if _captured or kineto.graphs_seen() or _has_pools(torch):
+    pools = _has_pools(torch)
+    if _captured or kineto.graphs_seen() or pools:
         return "the program uses CUDA graphs"
+    if pools is None:
+        return "the allocator does not tell of CUDA graphs"
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return "a process group is at work"
     return "other threads are at work" if calls.others_at_work() else None
 
 
-def _has_pools(torch: Any) -> bool:
-    """Whether the allocator has memory for graphs, whoever captured them (or for pools that the program made)."""
+def _has_pools(torch: Any) -> bool | None:
+    """Whether the allocator has memory for graphs, whoever captured them (or for pools that the program made); None if not known."""
     try:
         return any(tuple(segment["segment_pool_id"]) != (0, 0) for segment in torch.cuda.memory_snapshot())
-    except (AttributeError, KeyError, RuntimeError):  # another torch, another allocator: not known
-        return True
+    except (AttributeError, KeyError, RuntimeError):  # another torch, another allocator
+        return None
 
 
 class Detaching:
