@@ -67,7 +67,7 @@ def call(walker: Walker, node: ast.Call) -> Value:
     if name == "cast" and len(node.args) > 1:
         return cast(walker, walker.value(node.args[0]), type_name(walker, node.args[1]))
     if name in FREE:
-        return walker.value(node.args[0] if full.startswith(("tl.", "triton")) and node.args else receiver(node))
+        return walker.value(node.args[0] if of_module(node) and node.args else receiver(node))
     arguments = [walker.value(a) for a in node.args]
     if full in ("min", "max"):
         known = [a.const for a in arguments if isinstance(a.const, int)]
@@ -78,7 +78,7 @@ def call(walker: Walker, node: ast.Call) -> Value:
         return reduction(walker, node, name, arguments)
     if name == "where" and len(arguments) == 3:
         return where(walker, arguments)
-    if not arguments and isinstance(node.func, ast.Attribute) and not full.startswith(("tl.", "triton", "libdevice")):
+    if not arguments and isinstance(node.func, ast.Attribute) and not of_module(node):
         arguments = [walker.value(node.func.value)]
     return computed(walker, name, full, arguments)
 
@@ -148,6 +148,16 @@ def of_kind(value: Value, kind: Kind) -> Value:
     return value
 
 
+def of_module(node: ast.Call) -> bool:
+    """Whether it is a function of a module (``tl.trans(x)``), not of a value (``x.trans()``)."""
+    place = receiver(node)
+    while isinstance(place, ast.Attribute):
+        place = place.value
+    return isinstance(place, ast.Name) and (
+        place.id in ("tl", "triton", "libdevice") or place.id.endswith(("_math", "_helpers"))
+    )
+
+
 def receiver(node: ast.Call) -> ast.expr | None:
     return node.func.value if isinstance(node.func, ast.Attribute) else None
 
@@ -158,6 +168,10 @@ def arange(walker: Walker, node: ast.Call) -> Value:
     size = walker.value(end).const
     if text in BLOCK_AXIS and (walker.source.by_inductor or BLOCK_AXIS[text] in walker.tally.tile):
         axis = BLOCK_AXIS[text]
+    elif walker.source.heuristic == "template":
+        axis = (
+            f"{text}@0:0"  # ranges are made anew for what follows the loop, each side of a tile has a name of its own
+        )
     else:
         axis = f"{text}@{node.lineno}:{node.col_offset}"
     if isinstance(size, int):
@@ -244,8 +258,8 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     if place.pointer is None:
         walker.tally.unknown.add(name)
         return Value(place.axes, kind, level=walker.level)
-    if any("evict" in ast.unparse(k) for k in node.keywords if k.arg == "eviction_policy"):
-        walker.tally.policy = True
+    policy = any("evict" in ast.unparse(k) for k in node.keywords if k.arg == "eviction_policy")
+    walker.tally.policy |= policy
     key = (
         "load",
         place.pointer,
@@ -255,6 +269,7 @@ def memory(walker: Walker, node: ast.Call, name: str) -> Value:
     )
     predicated = mask_node is not None and ast.unparse(mask_node) != "None" and mask.const is not True
     access = note_access(walker, place, mask, name, None if name != "load" or place.terms is None else key, predicated)
+    access.hinted = policy and predicated
     if stored is not None and not (kind == "half" and stored.halves):
         walker.settle(stored)
     if stored is not None and not (stored.raw is not None and kind == stored.raw.kind):

@@ -17,6 +17,8 @@ class Demand:
     cache_read: float | None = None
     """Bytes that pass the second-level cache towards the cores, repeats included; defaults to ``fetched``."""
     cache_write: float | None = None
+    cache_sectors: float | None = None
+    """The same as ``cache_read`` in whole sectors instead of lines: the data itself."""
     flops: float | None = None
     flop_type: str | None = None
     tensor_flops: float | None = None

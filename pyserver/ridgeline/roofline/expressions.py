@@ -14,6 +14,7 @@ from ridgeline.roofline.symbolic import (
     ABSENT,
     DIVISIBLE,
     INTEGER,
+    KIND_OF,
     LARGEST,
     Bound,
     Kind,
@@ -83,6 +84,12 @@ def evaluate(walker: Walker, node: ast.expr | None) -> Value:
         from ridgeline.roofline.calls import call
 
         return call(walker, node)
+    if (
+        isinstance(node, ast.Attribute)
+        and node.attr in KIND_OF
+        and ast.unparse(node.value) in ("tl", "triton.language")
+    ):
+        return Value(const=node.attr, terms={}, key=node.attr)
     if isinstance(node, ast.Attribute) and node.attr == "T":
         return evaluate(walker, node.value)
     if isinstance(node, ast.Subscript):

@@ -225,7 +225,13 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         if access.atomic:
             warp.add("atomic", count * access.trips * COST["atomic"])
     accessed = sum(layout.instructions(a) * a.trips for a in tally.accesses)
-    warp.add("program", COST["program"] + (COST["policy"] if tally.policy else 0.0))
+    hinted = sum(
+        layout.instructions(a) * a.trips / (1 if a.loop in unrolled else tally.loops.get(a.loop, 1))
+        for a in tally.accesses
+        if a.hinted
+    )
+    # a predicated load makes its policy with its neighbour's, others share one that is made at the beginning
+    warp.add("program", COST["program"] + COST["policy"] * max(float(tally.policy), hinted / 2))
     convert(warp, tally, layout)
     warp.exchanges = EXCHANGE_CLOCKS * max(0.0, warp.load_store - accessed)
     warp.lines += warp.exchanges
@@ -241,7 +247,7 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
 
 def loops_unrolled(tally: Tally, layout: Layout) -> set[int]:
     """Numbers of the loops that the compiler unrolls whole."""
-    size: dict[int, float] = defaultdict(float)
+    size = defaultdict[int, float](float)
     for operation in tally.operations:
         if operation.loop and operation.name != "loop":
             cost = COST.get(operation.name) or REDUCE[operation.name.removesuffix("64")][0]
@@ -322,7 +328,7 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
     """Values whose access has another layout than the tile change lanes: by shuffles where every warp keeps its own rows,
     through shared memory otherwise. A small operand (weights of a row) makes the tile change into its layout and back."""
     full = [a for a in tally.accesses if layout.shape_of(a.axes) == layout.axes and a.axes]
-    words, times = 0.0, 0
+    words, times = 0.0, 0.0
     for access in full:
         own = layout.of(access)
         if not own.order or (own.order == layout.main.order and own.vector == layout.main.vector):

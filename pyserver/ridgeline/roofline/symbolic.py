@@ -132,7 +132,7 @@ class Access:
     axes: frozenset[str]
     terms: dict[Atom, int]
     offset: int
-    trips: int
+    trips: float
     store: bool
     atomic: bool = False
     bounds: tuple[Bound, ...] = ()
@@ -144,6 +144,8 @@ class Access:
     """Elements of the whole problem over its axes, where known: no access touches more different ones."""
     loop: int = 0
     """Number of the innermost loop around it, 0 outside of all."""
+    hinted: bool = False
+    """Whether it is a load under a mask that names a policy of the second-level cache."""
     mask_hold: Mapping[str, int] = field(default_factory=dict)
     """Axis along which its mask varies -> neighbours for which the compiler sees that the mask is the same."""
     merged: Mapping[str, int] = field(default_factory=dict)

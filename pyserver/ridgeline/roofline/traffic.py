@@ -59,8 +59,10 @@ def first_of_each(tally: Tally) -> list[Access]:
     return list(first.values())
 
 
-def cached_traffic(tally: Tally, layout: Layout, programs: int, holders: int) -> tuple[float, float]:
-    """Bytes between the cores and the second-level cache. Every program fetches the lines of its own tile, whole ones: a
+def cached_traffic(
+    tally: Tally, layout: Layout, programs: int, holders: int, grain: int = CACHE_LINE
+) -> tuple[float, float]:
+    """Bytes between the cores and the second-level cache, in whole lines (``grain``) or sectors. Every program fetches the lines of its own tile, whole ones: a
     request for one sector takes the cache's time for a line. What overlaps within a program is fetched once. Small tables
     that all programs read (weights of channels, statistics of groups) are fetched once by each of ``holders`` first-level
     caches, as long as they fit there together."""
@@ -77,14 +79,14 @@ def cached_traffic(tally: Tally, layout: Layout, programs: int, holders: int) ->
             write += moved * whole * part_written(access, tally, layout)
             continue
         lost = any(a.name.startswith("?") and not a.periods for a in access.terms) or not access.known
-        fetched = moved if lost else float(programs * access.trips * lines(access, tally) * CACHE_LINE)
+        fetched = moved if lost else float(programs * access.trips * lines(access, tally, grain) * grain)
         key = (
             (access.pointer, tuple(sorted((a.name, c) for a, c in access.terms.items())))
             if access.known
             else access.pointer
         )
         together = access.burst()
-        table = access.distinct() / together * math.ceil(together * access.size / CACHE_LINE) * CACHE_LINE
+        table = access.distinct() / together * math.ceil(together * access.size / grain) * grain
         reads[key].append((fetched * whole, table if access.known and not access.indirect else math.inf))
     totals = []
     for group in reads.values():
@@ -100,8 +102,8 @@ def cached_traffic(tally: Tally, layout: Layout, programs: int, holders: int) ->
     return read, write
 
 
-def lines(access: Access, tally: Tally) -> float:
-    """Cache lines that one program touches with one access to its tile: the values that each part of the index takes there,
+def lines(access: Access, tally: Tally, grain: int = CACHE_LINE) -> float:
+    """Cache lines, or sectors, that one program touches with one access to its tile: the values that each part of the index takes there,
     those next to each other in one line."""
     parts = []
     for atom, coefficient in access.terms.items():
@@ -112,14 +114,14 @@ def lines(access: Access, tally: Tally) -> float:
     elements = math.prod(min(tally.tile.get(a, 1), tally.extent.get(a, 1 << 62)) for a in access.axes)
     run, held, apart = 1, 1, 1.0
     for coefficient, count in sorted(parts):
-        if coefficient <= run or (apart == 1.0 and coefficient * access.size < CACHE_LINE):
+        if coefficient <= run or (apart == 1.0 and coefficient * access.size < grain):
             run += coefficient * (count - 1)
             held *= count
         else:
             apart *= count
     run = min(run, -(-run * elements // held))  # indices that were loaded may repeat: no more places than elements
     apart = max(1.0, min(apart, elements / held))
-    return float(min(max(1.0, run * access.size / CACHE_LINE) * apart, elements)) * unmasked(access)
+    return float(min(max(1.0, run * access.size / grain) * apart, elements)) * unmasked(access)
 
 
 def unmasked(access: Access) -> float:

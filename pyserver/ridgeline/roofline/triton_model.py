@@ -9,16 +9,17 @@ from functools import lru_cache
 from typing import Any
 
 from ridgeline.roofline import launched
+from ridgeline.roofline.architecture import HOPPER
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize
-from ridgeline.roofline.gemm import OLD_RATE, OLD_SHARED
+from ridgeline.roofline.gemm import OLD_RATE
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import Warp, warp_instructions
 from ridgeline.roofline.layout import Layout
 from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
 from ridgeline.roofline.tensors import arguments_are_its_own
-from ridgeline.roofline.traffic import cached_traffic, traffic
-from ridgeline.roofline.walk import Tally, Walker
+from ridgeline.roofline.traffic import SECTOR, cached_traffic, traffic
+from ridgeline.roofline.walk import Dot, Tally, Walker
 
 GROUP_ROWS = 64
 """Rows of a matrix instruction of four warps."""
@@ -215,7 +216,9 @@ def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None)
     sizes = buffer_bytes(kernel, analysis.source)
     read, write, fetched, upper = traffic(tally, sizes)
     programs = math.prod(kernel.grid) if kernel.grid else 1
-    cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, min(programs, sm_count or programs))
+    holders = min(programs, sm_count or programs)
+    cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, holders)
+    sectors, _ = cached_traffic(tally, analysis.layout, programs, holders, SECTOR)
     known = bool(tally.extent) or bool(sizes) or not tally.accesses
     warps = programs * analysis.num_warps
     result = Demand(
@@ -224,6 +227,7 @@ def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None)
         fetched=fetched,
         cache_read=max(cache_read, read) if known else read,
         cache_write=max(cache_write, write) if known else write,
+        cache_sectors=min(sectors, cache_read) if known and tally.dots else None,
         flops=warp.flops * programs,
         flop_type="fp64" if warp.double > 0 else "fp32",
         issued=warp.issued * warps,
@@ -265,12 +269,21 @@ def matrix_units(result: Demand, tally: Tally, num_warps: int) -> None:
         share = dot.flops * dot.trips / total if total else 0.0
         if dot.rows < GROUP_ROWS or num_warps % 4:
             old += share
-            clocks += share * OLD_SHARED
+            clocks += share * exchanged_per_tensor(dot, num_warps)
         else:
             side = min(dot.columns, 256)
             clocks += share * ((0 if dot.in_registers else 16) + side / 4) / (side / 2)
     result.shared_per_tensor = clocks
     result.tensor_rate = 1.0 / (old / OLD_RATE + (1.0 - old))
+
+
+def exchanged_per_tensor(dot: Dot, num_warps: int) -> float:
+    """Clocks of shared memory for one of the matrix units, with the instructions of before: both factors are written to it, and
+    read again by every warp that has rows, or columns, of them."""
+    down = max(1, min(num_warps, dot.rows // 16))
+    across = max(1, num_warps // down)
+    moved = (dot.rows * (1 + across) + dot.columns * (1 + down)) * dot.depth * dot.size
+    return moved / HOPPER.shared_bytes / (dot.flops / HOPPER.tensor / OLD_RATE)
 
 
 def matrix_type(source: KernelSource, tally: Tally) -> str:

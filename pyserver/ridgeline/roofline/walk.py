@@ -31,7 +31,7 @@ class Operation:
 
     name: str
     axes: frozenset[str]
-    trips: int
+    trips: float
     count: float = 1.0
     hold: Mapping[str, int] = field(default_factory=dict)
     atom: str | None = None
@@ -56,7 +56,7 @@ class Dot:
     element: str
     size: int
     """Bytes an element of the first factor."""
-    trips: int
+    trips: float
     in_registers: bool
     """Whether the first factor was computed, so that it lies in registers."""
     sides: tuple[frozenset[str], frozenset[str]]
@@ -102,8 +102,11 @@ class Walker:
         self.grid = [int(g) for g in grid] + [1, 1, 1]
         self.tally = Tally()
         self.names: dict[str, Value] = {}
-        self.trips = [1]
-        """Times that the body of each enclosing loop runs, outermost first."""
+        self.trips: list[float] = [1]
+        """Times that the body of each enclosing loop runs, outermost first; for parts of a kernel that only some programs
+        execute, their share."""
+        self.passed = 0
+        """Programs that parts before have taken."""
         self.loops = [0]
         """Number of each of them."""
         self.seen: set[Any] = set()
@@ -223,6 +226,9 @@ class Walker:
             test = self.value(node.test)
             if test.const is not None:
                 self.block(node.body if truth(test) else node.orelse)
+            elif (share := self.share_of(node.test)) is not None:
+                self.part(node.body, share)
+                self.part(node.orelse, 1.0 - share)
             else:
                 self.block(node.body)
                 self.block(node.orelse)
@@ -254,6 +260,8 @@ class Walker:
         step = arguments[2].const if len(arguments) > 2 else 1
         low = arguments[0] if len(arguments) > 1 else Value(const=0, terms={})
         high = arguments[1] if len(arguments) > 1 else arguments[0] if arguments else Value()
+        if isinstance(step, int) and step < 0:  # counts down
+            low, high, step = high, low, -step
         terms, length = add(high, low, -1)
         trips = most = 1
         bounds = (low, high)
@@ -280,6 +288,30 @@ class Walker:
             self.names[node.target.id] = Value(frozenset(), "int", loop_terms, base[1], level=self.level)
         self.carry(node.body, counter)
         self.block(node.body)
+        self.trips.pop()
+        self.loops.pop()
+        self.seen = outer
+
+    def share_of(self, test: ast.expr) -> float | None:
+        """Share of the programs, of those that come here, for which ``program < number`` holds: several kernels in one."""
+        if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt)):
+            return None
+        left, limit = form(self.quiet(test.left)), self.quiet(test.comparators[0]).const
+        if left is None or not isinstance(limit, int) or left[1] or list(left[0].values()) != [1]:
+            return None
+        (program,) = left[0]
+        if not program.name.startswith("program"):
+            return None
+        share = max(0.0, min(limit, program.count) - self.passed) / max(1, program.count - self.passed)
+        self.passed = limit
+        return min(1.0, share)
+
+    def part(self, statements: Sequence[ast.stmt], share: float) -> None:
+        """Statements that only some of the programs execute."""
+        outer, self.seen = self.seen, set(self.seen)
+        self.trips.append(share)
+        self.loops.append(self.loops[-1])
+        self.block(statements)
         self.trips.pop()
         self.loops.pop()
         self.seen = outer
