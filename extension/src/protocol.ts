@@ -159,9 +159,14 @@ export const CLIENT_COMMANDS = [
 ].map((name) => `ridgeline.${name}`);
 
 /** Commands of the server that run code of the program or of the analysis, and so need to be told the interpreters. */
-export const NEED_PYTHON = ["openTrace", "benchmark", "verifyAutotune", "timeExpression", "rebuildAnalysis"].map(
-  (name) => `ridgeline.server.${name}`,
-);
+export const NEED_PYTHON = [
+  "openTrace",
+  "benchmark",
+  "verifyAutotune",
+  "timeExpression",
+  "timeFindings",
+  "rebuildAnalysis",
+].map((name) => `ridgeline.server.${name}`);
 
 /** Those that take a while, so that they show that they run and can be cancelled. */
 export const MEASURE = NEED_PYTHON.filter((name) => name !== "ridgeline.server.openTrace");

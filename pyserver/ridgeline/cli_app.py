@@ -356,7 +356,9 @@ def time(
     if (statement is None) == (of is None):
         raise CommandError("time takes a statement, or --of RUN")
     if of is not None:
-        run_of(of, threads=threads, min_run_time=min_run_time, python=python, env=env or [], output=output)
+        run_of(
+            of, threads=threads, min_run_time=min_run_time, python=python, env=env or [], format=format, output=output
+        )
         return
     assert statement is not None
     run(

@@ -7,7 +7,7 @@ import math
 import os
 import statistics
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,6 @@ def run(
     result = measure(request, interpreter(python), cwd=str(cwd or Path.cwd()), env={**os.environ, **environment(env)})
     measured = timing(request, result)
     if format == "json":
-        from dataclasses import asdict
-
         write_json(json.dumps(asdict(measured), allow_nan=False).encode(), output)
         return
     with text_console(output) as console:
@@ -118,14 +116,23 @@ def run(
 
 
 def run_of(
-    path: Path, *, threads: int, min_run_time: float, python: str | None, env: list[str], output: Path | None
+    path: Path,
+    *,
+    threads: int,
+    min_run_time: float,
+    python: str | None,
+    env: list[str],
+    format: str = "text",
+    output: Path | None,
 ) -> None:
     """Times what a run's findings ask to have timed (``evidence.time``: a product, and padded), keeps it in the run folder and
-    analyzes the run anew: the findings then speak of what was measured. Raises :class:`CommandError`."""
+    analyzes the run anew: the findings then speak of what was measured. As JSON ``{timings, findings}``: every measurement, and
+    the findings that asked. Raises :class:`CommandError`."""
     from ridgeline.analysis import TIMED, analyze_run, publish
     from ridgeline.profile_io import UnreadableError
     from ridgeline.runs.store import StoreError, resolve_run
 
+    check_format(format)
     check_seconds("--min-run-time", min_run_time)
     try:
         folder = path if (path / "sidecar.json").is_file() else resolve_run(path).path
@@ -148,13 +155,17 @@ def run_of(
     (folder / TIMED).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     document = analyze_run(folder)
     publish(document, folder)
+    answered = [finding for finding in document.findings if finding.evidence.get("time")]
+    if format == "json":
+        both = {"timings": [asdict(t) for t in found], "findings": [asdict(f) for f in answered]}
+        write_json(json.dumps(both, allow_nan=False).encode(), output)
+        return
     with text_console(output) as console:
         for measured in found:
             console.print(sentence(measured), highlight=False)
-        for finding in document.findings:
-            if finding.evidence.get("time"):
-                place = f"{Path(finding.file).name}:{finding.line}  " if finding.file else ""
-                console.print(f"{place}{finding.message}", highlight=False)
+        for finding in answered:
+            place = f"{Path(finding.file).name}:{finding.line}  " if finding.file else ""
+            console.print(f"{place}{finding.message}", highlight=False)
 
 
 def _asked(document: ProfileDocument) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 from typing import Any
 
@@ -13,6 +15,7 @@ from lsp_builder import Project
 from lsp_client import Session
 from ridgeline.lsp.documents import Document, Edit
 from ridgeline.lsp.timing import Timed, setup_of, statement_of
+from ridgeline.profile import Finding
 
 SOURCE = """\
 import math
@@ -176,3 +179,66 @@ async def test_it_is_an_action_of_a_selection_and_needs_trust(project: Project) 
 
 async def titles(session: Session, uri: str, where: types.Range) -> list[str]:
     return [action["title"] for action in await session.actions(uri, where.start.line, where=where)]
+
+
+WISH = ["torch.empty(8, 1023) @ torch.empty(1023, 8)", "torch.empty(8, 1024) @ torch.empty(1024, 8)"]
+
+
+def asking(project: Project, message: str, *, verified: bool) -> Finding:
+    return Finding(
+        code="tensor-core-shape",
+        title="A dimension keeps tensor cores from their tiles",
+        severity="information",
+        message=message,
+        file=str(project.model),
+        line=project.line_of("return self.second(h)") + 1,
+        saving_us=900.0,
+        step_gain_pct=3.6,
+        doc="docs/findings/tensor-core-shape.md",
+        evidence={"time": WISH, "verified": verified},
+    )
+
+
+async def test_a_finding_that_asks_for_a_measurement_has_it_made(vscode: Session, project: Project) -> None:
+    """What ``ridgeline time --of`` does is another test's matter; here it leaves the run analyzed anew."""
+    before, after = (
+        project.document(findings=[asking(project, words, verified=v)])
+        for words, v in (
+            ("Time the padded product first.", False),
+            ("Timed by itself it takes 600 µs, padded 200 µs.", True),
+        )
+    )
+    folder = project.add_run(before)
+    uri, line = vscode.open(project.model), project.line_of("return self.second(h)")
+    (offered,) = await offers(vscode, uri, line, "Time it")
+    assert offered["title"] == "Time it on this machine, as it is and mended"
+    answer = {"timings": [], "findings": [dataclasses.asdict(f) for f in after.findings]}
+    program = project.root / "analysis"
+    (project.root / "after.json").write_text(json.dumps(dataclasses.asdict(after)), encoding="utf-8")
+    code = f"""#!{sys.executable}
+import json, os, pathlib, sys
+from ridgeline import index
+data = pathlib.Path({str(project.root / "after.json")!r}).read_bytes()
+index.build(pathlib.Path({str(folder.path)!r}), data)
+pathlib.Path({str(folder.profile)!r}).write_bytes(data)
+open({str(project.root / "called.json")!r}, "w").write(json.dumps(sys.argv))
+print({json.dumps(answer)!r})
+"""
+    program.write_text(code, encoding="utf-8")
+    program.chmod(0o755)
+    pythons = {"python": sys.executable, "analysisPython": str(program)}
+    command = offered["command"]
+    found = await vscode.command(command["command"], {**command["arguments"][0], **pythons})
+    assert found["state"] == "done", found
+    called = json.loads((project.root / "called.json").read_text(encoding="utf-8"))
+    assert called[called.index("--of") + 1] == str(folder.path)
+    assert vscode.client.messages[-1].message == "Timed by itself it takes 600 µs, padded 200 µs."
+    (again,) = await offers(vscode, uri, line, "Time it")
+    assert again["title"] == "Time it again on this machine, as it is and mended"
+
+
+async def offers(session: Session, uri: str, line: int, begins: str) -> list[dict[str, Any]]:
+    """Quick fixes of the finding on a line."""
+    found = await session.until(lambda: session.client.diagnostics.get(uri), what="diagnostics")
+    mine = [d for d in found if d.range.start.line == line]
+    return [a for a in await session.actions(uri, line, diagnostics=mine) if a["title"].startswith(begins)]

@@ -131,6 +131,10 @@ def test_what_a_runs_findings_ask_for_is_timed_and_kept(tmp_path: Path, monkeypa
     assert asked == wish
     assert analysis._timed(tmp_path) == {wish[0]: pytest.approx(1.0), wish[1]: pytest.approx(2.0)}
     assert "known: 2" in output.read_text()
+    cli_time.run_of(tmp_path, threads=1, min_run_time=0.1, python=None, env=[], format="json", output=output)
+    document = json.loads(output.read_text())
+    assert [t["statement"] for t in document["timings"]] == wish
+    assert [f["message"] for f in document["findings"]] == ["known: 2"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"statements": 3}', '{"statements": {"x": "fast", "y": -1}}'])

@@ -122,6 +122,11 @@ def _quick_fixes(server: RidgelineServer, view: View, finding: protocol.Json, li
         mended = mending.mend(server, view.document, name, line)
         if mended is not None:
             yield mended
+    asks = (finding.get("evidence") or {}).get("time")
+    if server.trusted and isinstance(asks, list) and asks:
+        again = "again " if (finding.get("evidence") or {}).get("verified") else ""
+        words = f"Time it {again}on this machine, as it is and mended"
+        yield _action(words, "quickfix", protocol.COMMAND_TIME_FINDINGS, {"uri": view.document.uri})
     page = page_of(finding.get("doc"))
     if page:
         argument = {"uri": page, "line": 0, "what": "page"}

@@ -28,6 +28,8 @@ from ridgeline.lsp.tools import Tool, cli_command
 
 Json = protocol.Json
 MAX_SHOWN = 60
+MAX_SAID = 2
+"""Findings that a message repeats."""
 _SETUP = re.compile(r"^\s*#\s*ridgeline:\s*setup\s+(?P<code>\S.*)$")
 _MISSING = re.compile(r"NameError: name '(\w+)' is not defined")
 
@@ -148,6 +150,42 @@ async def time_expression(server: RidgelineServer, params: Json) -> Json:
     return found
 
 
+async def time_findings(server: RidgelineServer, params: Json) -> Json:
+    """What the findings of a document's run ask to have timed: ``ridgeline time --of RUN``, after which they say what was measured.
+    ``result`` is its document."""
+    require_trust(server)
+    if server.runner is not None:
+        raise refuse("already-running", "a run is in progress; one at a time keeps the numbers honest")
+    uri = str(params.get("uri"))
+    view, path = server.view(uri), server.path_of(uri)
+    try:
+        if view is None or path is None:
+            raise RequestError("no-target", "there is no profile of this document")
+        where = Where(Path(path), folder_of(Path(path), server.places.folders))
+        own = server.settings_of(path)
+        options = ["--of", str(view.run.folder), "--python", str(interpreter(params, own, where)), "--format", "json"]
+        tool = Tool(
+            await cli_command(server, params, "time", *options), environment=environment(params, own.run, where)
+        )
+        found = await run_tool(server, tool, title="Timing what the findings ask for", failed="time-failed")
+    except RequestError as error:
+        found = refused(error)
+    except SettingError as error:
+        found = answer("failed", str(error), 0.0, "bad-setting")
+    if found["state"] == "done":
+        here = (
+            [f for f in found["result"]["findings"] if f.get("file") == view.part["path"]] if view is not None else []
+        )
+        said = here or found["result"]["findings"]
+        found["message"] = " ".join(f["message"] for f in said[:MAX_SAID]) or "timed; no finding asks for it any more"
+        server.show_all_again("profiled", server.library.newest())
+    if found["state"] != "cancelled":
+        kind = types.MessageType.Info if found["state"] == "done" else types.MessageType.Warning
+        hint = (found["cause"] or {}).get("hint")
+        server.window_show_message(types.ShowMessageParams(kind, found["message"] + (f" ({hint})" if hint else "")))
+    return found
+
+
 def _selected(value: Any) -> types.Range | None:
     try:
         ends = [types.Position(int(value[end]["line"]), int(value[end]["character"])) for end in ("start", "end")]
@@ -221,3 +259,7 @@ def register(server: RidgelineServer) -> None:
     @server.command(protocol.COMMAND_TIME)
     async def command_time(ls: RidgelineServer, *arguments: Any) -> Json:
         return await time_expression(ls, one_object(arguments))
+
+    @server.command(protocol.COMMAND_TIME_FINDINGS)
+    async def command_time_findings(ls: RidgelineServer, *arguments: Any) -> Json:
+        return await time_findings(ls, one_object(arguments))
