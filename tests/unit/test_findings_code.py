@@ -257,6 +257,25 @@ def test_what_is_made_of_a_constant_is_one(expression: str, expected: int) -> No
     assert [f.line for f in found if f.line == 9] == [9] * expected
 
 
+def test_what_is_made_of_something_else_as_well_is_none() -> None:
+    """``idx`` may be a tensor, so ``flat`` is no constant, and what is taken with it neither."""
+    text = """import torch
+def features(x, idx, n):
+    flat = (idx + torch.arange(4)[:, None] * n).reshape(-1)
+    near = x[flat]
+    return near
+"""
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 100, "net.py", 3, "flat = (idx + torch.arange(4)[:, None] * n).reshape(-1)")
+        b.op("aten::add", t + 10, 80, dims=[[4, 8], [4, 1]], types=["long int"] * 2)
+        b.line(t + 100, t + 990, "net.py", 4, "near = x[flat]")
+        b.op("aten::index", t + 110, 850, dims=[[64, 64], []], types=["float", ""])
+    assert not _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+
+
 NUMBERED = """
 class Net:
     def __init__(self, width, heads: int, depth=4, *, drop=0.1):

@@ -66,10 +66,11 @@ def _constants(tree: ast.Module) -> Iterator[_Constant]:
             value = node.value
             if value is None or not isinstance(target, ast.Name) or target.id in written:
                 continue
-            if _is_constant(value, made):
-                if assigned[target.id] == 1:
+            known = _names_in(value) <= {*made, *numbers, *MODULES, *NUMBERS}
+            if _is_constant(value, made if known else set()):
+                if known and assigned[target.id] == 1:
                     made.add(target.id)
-                yield _Constant(node, _names_in(value) <= {*made, *numbers, *MODULES, *NUMBERS})
+                yield _Constant(node, known)
 
 
 def _assignments(function: ast.AST) -> list[ast.Assign | ast.AnnAssign]:
