@@ -54,6 +54,15 @@ class Row(NamedTuple):
     code: str
     promised_pct: float | None
     real_pct: float | None
+    least_pct: float | None = None
+    most_pct: float | None = None
+    """Of the single pairs."""
+
+    @property
+    def told(self) -> bool:
+        """Whether every pair says that the mend saves something, or every one that it costs: else the effect is no larger than
+        what two runs differ by."""
+        return self.least_pct is None or self.most_pct is None or self.least_pct * self.most_pct > 0
 
     @property
     def ratio(self) -> float | None:
@@ -71,6 +80,11 @@ def promised(document: dict[str, Any], code: str) -> float | None:
 def real(pairs: Sequence[Sequence[float]]) -> float:
     """Median over pairs of the share that mending took away, in per cent."""
     return 100.0 * statistics.median(1.0 - mended / faulty for faulty, mended in pairs)
+
+
+def row_of(name: str, code: str, document: dict[str, Any], pairs: Sequence[Sequence[float]]) -> Row:
+    each = [100.0 * (1.0 - mended / faulty) for faulty, mended in pairs]
+    return Row(name, code, promised(document, code), real(pairs), min(each), max(each))
 
 
 def timed_pairs(program: markers.Seeded, work: Path, clock: str) -> list[list[float]]:
@@ -100,7 +114,7 @@ def live(programs: Sequence[markers.Seeded]) -> list[Row]:
             document = suite.run_live(program, Path(folder))
             clock = "perf_counter" if code == "data-loading" else "process_time"
             pairs = timed_pairs(program, Path(folder), clock)
-            rows.append(Row(program.name, code, promised(document, code), real(pairs)))
+            rows.append(row_of(program.name, code, document, pairs))
             print(line(rows[-1]), file=sys.stderr, flush=True)
     return rows
 
@@ -122,7 +136,7 @@ def frozen(programs: Sequence[markers.Seeded]) -> list[Row]:
                 continue
             document = json.loads(profile_io.to_json(analyze_run(run)))
             code = program.expected[0][0]
-            rows.append(Row(program.name, code, promised(document, code), real(pairs[program.name])))
+            rows.append(row_of(program.name, code, document, pairs[program.name]))
     return rows
 
 
@@ -131,15 +145,24 @@ def line(row: Row) -> str:
         return "     -" if value is None else f"{value:5.1f}{unit}"
 
     kept = row.ratio is not None and LOW <= row.ratio <= HIGH
-    return f"{row.name:28} {row.code:24} promised {cell(row.promised_pct)} real {cell(row.real_pct)} ratio {cell(row.ratio, '')} {'ok' if kept else '--'}"
+    return (
+        f"{row.name:28} {row.code:24} promised {cell(row.promised_pct)} real {cell(row.real_pct)} ({cell(row.least_pct)} to "
+        f"{cell(row.most_pct)}) ratio {cell(row.ratio, '')} {'ok' if kept else '--'}{'' if row.told else ' (noise)'}"
+    )
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One row a program; the last line says how many promises were kept."""
+    """One row a program; the last lines say how many promises were kept, of all and of those whose pairs agree in sign."""
+    return "\n".join(
+        [*map(line, rows), _kept(rows, ""), _kept([r for r in rows if r.told], ", of pairs that agree in sign")]
+    )
+
+
+def _kept(rows: Sequence[Row], of: str) -> str:
     judged = [r for r in rows if r.ratio is not None]
     kept = sum(LOW <= (r.ratio or 0.0) <= HIGH for r in judged)
     share = f"{100.0 * kept / len(judged):.0f} %" if judged else "-"
-    return "\n".join([*map(line, rows), f"{kept} of {len(judged)} promises kept within {LOW} to {HIGH} ({share})"])
+    return f"{kept} of {len(judged)} promises kept within {LOW} to {HIGH} ({share}){of}"
 
 
 def main(arguments: Sequence[str]) -> int:

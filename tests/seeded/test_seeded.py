@@ -14,6 +14,7 @@ import pytest
 import markers
 import pack
 import record_device
+import savings
 import suite
 
 CPU = suite.HERE / "cpu"
@@ -48,6 +49,28 @@ def test_a_recording_runs_more_steps_than_it_needs(tmp_path: Path) -> None:
     for program in markers.read_all(DEVICE):
         assert len(program.recorded.splitlines()) == len(program.faulty.splitlines())
         assert "steps: int = " in program.recorded
+
+
+def test_promises_against_pairs() -> None:
+    """The median pair counts; pairs that disagree about the sign are said to tell nothing apart."""
+    document = {
+        "findings": [
+            {"code": "float64", "step_gain_pct": 12.0},
+            {"code": "float64", "step_gain_pct": 8.0},
+            {"code": "zero-grad", "step_gain_pct": None},
+        ]
+    }
+    steady = savings.row_of("a", "float64", document, [[100.0, 80.0], [100.0, 75.0], [100.0, 74.0]])
+    assert (steady.promised_pct, steady.real_pct, steady.ratio) == (20.0, 25.0, 1.25)
+    assert steady.told
+    noisy = savings.row_of("b", "float64", document, [[100.0, 80.0], [100.0, 95.0], [100.0, 101.0]])
+    assert (noisy.real_pct, noisy.told) == (pytest.approx(5.0), False)
+    none = savings.row_of("c", "zero-grad", document, [[100.0, 80.0]])
+    assert none.ratio is None
+    *rows, every, agreeing = savings.table([steady, noisy, none]).splitlines()
+    assert ["(noise)" in row for row in rows] == [False, True, False]
+    assert every.startswith("1 of 2 promises kept")
+    assert agreeing.startswith("1 of 1 promises kept")
 
 
 def test_a_mend_needs_a_line_above_it(tmp_path: Path) -> None:
