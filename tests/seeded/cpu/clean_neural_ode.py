@@ -14,7 +14,8 @@ class Field(nn.Module):
 
 def rk4(f, y, t):
     out = [y]
-    for a, b in zip(t[:-1], t[1:]):
+    for n in range(len(t) - 1):
+        a, b = t[n], t[n + 1]
         h = b - a
         k1 = f(a, y)
         k2 = f(a + h / 2, y + h / 2 * k1)

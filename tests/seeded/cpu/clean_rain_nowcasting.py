@@ -24,7 +24,7 @@ class Nowcast(nn.Module):
         self.out = nn.Conv2d(hidden, 1, 1)
 
     def forward(self, past, future=6):
-        b, t, _, height, width = past.shape
+        b, _, _, height, width = past.shape
         state = (past.new_zeros(b, self.encoder.hidden, height, width),) * 2
         for frame in past.unbind(1):
             state = self.encoder(frame, state)

@@ -33,7 +33,7 @@ def main(steps=10):
     opt = torch.optim.AdamW(net.parameters(), lr=2e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(opt, steps)
     images = torch.rand(32, 3, 96, 96)
-    for step in range(steps):
+    for _ in range(steps):
         hr = images[torch.randperm(32)[:4]]
         lr = F.interpolate(hr, scale_factor=0.25, mode="bicubic", antialias=True)
         loss = F.l1_loss(net(lr), hr)
