@@ -56,7 +56,17 @@ def names(module: ModuleType, *constants: str) -> list[Place]:
 
 
 FITTED: list[Place] = [
-    *names(limits, "RAMP_US", "COLD_US", "WARM_US", "COLD_OPERANDS_US", "DRAM_EFFICIENCY", "DIRTY_SHARE", "REUSED"),
+    *names(
+        limits,
+        "RAMP_US",
+        "COLD_US",
+        "WARM_US",
+        "COLD_OPERANDS_US",
+        "DRAM_EFFICIENCY",
+        "DIRTY_SHARE",
+        "DIRTY_MOST",
+        "REUSED",
+    ),
     *names(limits, "TENSOR_CLOCK_SHORT", "TENSOR_CLOCK_LONG"),
     *names(pointwise, "THREAD", "CASTED", "STRIDED_OPERAND", "STRIDED_DIMENSION"),
     *names(aten, "OTHER", "REDUCE_THREAD", "REDUCE_ELEMENT", "NORM_ISSUE", "SCAN_SHARED"),

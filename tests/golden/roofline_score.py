@@ -44,7 +44,7 @@ from ridgeline.trace.work import WorkTable, work_table
 
 TRITON = re.compile(r"^[A-Za-z_]\w*$")
 LIBRARY = re.compile(
-    r"^(nvjet|sm\d+_|ampere_|volta_|turing_|cutlass|cudnn|cublas|kernel$|void |gemv|gemm|ncclDev|cask)"
+    r"^(nvjet|sm\d+_|ampere_|volta_|turing_|cutlass|cudnn|cublas|kernel$|void |gemv|gemm|ncclDev|cask|[a-z]+2d_c\d)"
 )
 
 

@@ -76,6 +76,9 @@ DRAM_EFFICIENCY = 0.885
 """Share of the pins' rate that streaming kernels reach (4.25 of 4.8 TB/s on an H200; 0.9 on an A100)."""
 DIRTY_SHARE = 0.44
 """Share of the second-level cache in which a kernel's last writes stay when it ends: 22 of 50 MB on an H200."""
+DIRTY_MOST = 0.53
+"""The same at most, where reads displace them: 26 MB (``dram__bytes_write`` of 120 products on an H200: the cache times the share
+of writes in what moves, and no more)."""
 LAST_WRITES = 0.5
 """Share of the time of such writes that a kernel saves by leaving them in the cache (durations under Nsight Compute)."""
 LONG_US = 100.0

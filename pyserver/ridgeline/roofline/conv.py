@@ -63,9 +63,17 @@ GROUPED = re.compile(r"_g(\d+)(?:_|$)")
 CACHE_LINE = 128
 DEPTHWISE_ISSUE = 4.0
 """Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
+CUDNN_DEPTHWISE = {"dgrad2d_c1": 9.5, "wgrad2d_c1": 7.2}
+"""The same of cuDNN's own kernels for gradients, one each."""
+CUDNN_TAP, CUDNN_RESULT, CUDNN_PIXEL = 2.0, 6.0, 6.0
+"""Instructions of cuDNN's depthwise kernel in half precision for a tap, a result, and a pixel that it fetches and converts: eight
+kernels of 3x3 and 7x7 filters with strides of 1 and 2 within 12 % (Nsight Compute)."""
 GENERIC_DEPTHWISE = {"forward": 12.8, "backward": 18.6, "grad_weight": 40.6}
 """The same where the size of the filter is no template argument (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an
 address, for gradients divisions a tap; read off Nsight Compute, one kernel each."""
+DIRECT = {"convolve_common_engine": (3.1, 0.77), "precomputed_convolve_sgemm": (2.5, 0.65)}
+"""Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: one each,
+of three channels (same source), so that their bound is borderline."""
 THIN, THIN_ISSUE = 32, 1.5
 """Positions below which a tile of a layout conversion is mostly empty, and what its single elements cost more (same source)."""
 
@@ -124,6 +132,8 @@ def convolution(kernel: KernelInput) -> Convolution | None:
         lists = lists[1:]
     spatial = len(source.shape) - 2
     if name.startswith(("cudnn", "miopen")) and len(lists) >= 2:
+        if "transpose" in name and len(lists) > 3:
+            del lists[1]  # what is added to the output's sides
         padding, stride = lists[0], lists[1]
     else:
         stride, padding = (lists[0] if lists else [1]), (lists[1] if len(lists) > 1 else [0])
@@ -194,13 +204,25 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     result = Demand(read=read, write=write, flops=work.flops, flop_type=kind)
     if work.depthwise or "depthwise" in symbol:
         generic = next((n for k, n in GENERIC_DEPTHWISE.items() if f"conv_depthwise2d_{k}" in symbol), DEPTHWISE_ISSUE)
+        generic = next((n for k, n in CUDNN_DEPTHWISE.items() if k in symbol), generic)
         result.issued = work.flops / 2 / 32 * generic
+        if "conv2d_c1" in symbol:
+            results = math.prod(work.output_shape) / 32
+            taps = math.prod(work.weight.shape[2:])
+            pixels = work.input.elements / 32
+            result.issued = results * (CUDNN_TAP * taps + CUDNN_RESULT) + pixels * CUDNN_PIXEL
         result.top = "address arithmetic and loads of a depthwise convolution"
         return result
     if "reduce_wgrad" in symbol:  # adds what each image gave
         parts = float(work.input.shape[0] * sizes[1])
         issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
         return Demand(read=parts, write=float(sizes[1]), flops=parts / work.input.itemsize, issued=issued, guessed=True)
+    direct = next((n for k, n in DIRECT.items() if k in symbol), None)
+    if direct is not None:
+        result.issued, result.shared_clocks = (work.flops / 2 / 32 * n for n in (direct[0], 4 * direct[1]))
+        result.top = "addresses and multiply-adds of a convolution of few channels"
+        result.doubtful = True
+        return result
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
         result.issued = work.flops / 2 / 32 * SIMT_ISSUE
         result.shared_clocks = work.flops / 2 / 32 * SIMT_ISSUE * SIMT_SHARED
@@ -263,14 +285,12 @@ def layout_change(kernel: KernelInput, work: Convolution, sizes: tuple[int, int,
     elements = float(math.prod(kernel.grid or (1,)) * LAYOUT_TILE)
     moved = min(elements * itemsize, float(max(sizes)))
     issue = LAYOUT_ISSUE
-    for tensor in (
-        work.weight,
-        work.input,
-    ):  # the one whose sides the grid has: blocks of positions, of channels, of images
-        positions = math.prod(tensor.shape[2:])
-        sides = [-(-positions // THIN), -(-tensor.shape[1] // THIN), tensor.shape[0]]
+    # the one whose sides the grid has: blocks of positions, of channels, of images
+    for shape in (work.weight.shape, work.input.shape, work.output_shape):
+        positions = math.prod(shape[2:])
+        sides = [-(-positions // THIN), -(-shape[1] // THIN), shape[0]]
         if kernel.grid and list(kernel.grid) == sides:
-            moved = min(moved, float(tensor.elements * itemsize))
+            moved = min(moved, float(math.prod(shape) * itemsize))
             issue *= THIN_ISSUE if positions < THIN else 1.0
             break
     return Demand(read=moved, write=moved, flops=0.0, issued=elements / 32 * issue, guessed=True)

@@ -45,6 +45,15 @@ TURNED = 32.0
 so it is stored once more, 4 bytes an element at 128 a clock, while 2048 FLOPs are done: this over the tile's other side."""
 VECTOR_ISSUE = 11.6
 """Instructions for 32 products of a matrix-vector kernel: half-precision loads, unpacking, address, the sum."""
+SINGLE = re.compile(r"align1(?!\d)")
+"""Of CUTLASS's names: factors are fetched element by element, because their rows begin anywhere."""
+SINGLE_CLOCKS, SINGLE_TURNED = 4.25, 2.0
+"""Clocks of the first-level cache for such a load of a warp and its store into shared memory; more where both factors run along
+the depth in four bytes, so that lanes of one load store into a few banks."""
+SINGLE_ISSUE, SINGLE_PROLOGUE = 6.0, 300.0
+"""Instructions for such a load, its predicate and its store, and of a warp before the first."""
+SINGLE_STORED = {4: 14.0, 2: 5.0}
+"""Instructions for a result that a thread stores alone, by its bytes."""
 SPLIT_REDUCE_ISSUE = 90.0
 """Instructions a warp of the kernel that adds the parts of a split product."""
 SKINNY = 16
@@ -169,6 +178,21 @@ def feed(
     result.issued = (result.issued or 0.0) + blocks * steps * (products + 2 * loads)
 
 
+def one_by_one(
+    result: Demand, kernel: KernelInput, tile: tuple[int, int, int], blocks: float, steps: float, itemsize: int
+) -> None:
+    """What fetching the factors element by element adds: 32 of them take a load, and a store into shared memory."""
+    rows, columns, depth = tile
+    loads = blocks * steps * (rows + columns) * depth / 32
+    stored = blocks * rows * columns / 32
+    along = transposed_factors(kernel.symbol) == (False, False) and itemsize == 4
+    result.shared_clocks += 4 * loads * (SINGLE_CLOCKS + (SINGLE_TURNED if along else 0.0))
+    result.load_store += 2 * loads
+    started = blocks * warps(kernel) * SINGLE_PROLOGUE
+    result.issued = (result.issued or 0.0) + started + loads * SINGLE_ISSUE + stored * SINGLE_STORED.get(itemsize, 14.0)
+    result.top = "loads of single elements: rows do not begin at multiples of 16 bytes"
+
+
 def warp_grid(rows: int, columns: int, count: int) -> tuple[int, int]:
     """Warps along the rows and along the columns of a tile, so that each has the squarest part."""
     splits = [(i, count // i) for i in range(1, count + 1) if count % i == 0]
@@ -227,10 +251,13 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
     if tile and result.tensor_rate < 1 and work.itemsize < 8:
         blocks = work.batch * min(-(-m // tile[0]) * -(-n // tile[1]), -(-m // tile[1]) * -(-n // tile[0]))
         feed(result, kernel, tile, blocks, k // tile[2], work.itemsize)
+        if SINGLE.search(symbol):
+            one_by_one(result, kernel, tile, blocks, k // tile[2], work.itemsize)
     else:
         result.shared_per_tensor = shared_per_tensor(symbol, tile)
-        if "xmma" in lowered:  # the sums pass through shared memory on their way out
+        if "xmma" in lowered or "nvjet" in lowered:  # the sums pass through shared memory on their way out
             result.shared_clocks += 4 * 2 * work.write / 128
+        if "xmma" in lowered:
             if result.flop_type == "tf32":
                 first, second = transposed_factors(symbol)
                 result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0]) if tile else 0.0

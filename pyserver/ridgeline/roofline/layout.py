@@ -98,7 +98,9 @@ class Layout:
                 weight[key[1]] += 1 if access.store or access.whole else access.size
         default = tuple(sorted(self.axes, key=rank_of, reverse=True))
         # of two that weigh the same the one that has a reduction's elements in a thread: the other is converted to it
-        order: tuple[str, ...] = max(weight, key=lambda o: (weight[o], o[:1] != () and o[0].startswith("r"))) if weight else default
+        order: tuple[str, ...] = (
+            max(weight, key=lambda o: (weight[o], o[:1] != () and o[0].startswith("r"))) if weight else default
+        )
         loads = [a for a in tally.accesses if not a.store and self.shape_of(a.axes) == self.axes]
         if loads and loads[-1].indirect:
             order = self.order(loads[-1])

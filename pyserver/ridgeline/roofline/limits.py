@@ -13,6 +13,7 @@ from ridgeline.profile import BoundResource
 from ridgeline.roofline.architecture import (
     COLD_OPERANDS_US,
     COLD_US,
+    DIRTY_MOST,
     DIRTY_SHARE,
     DRAINED,
     DRAINING,
@@ -58,8 +59,13 @@ class Usage:
 
 
 def written_back(demand: Demand, device: DeviceSpec) -> float:
-    """Bytes written that reach memory before the kernel ends: the last of them stay in the cache."""
-    return max(0.0, (demand.write or 0.0) - DIRTY_SHARE * (device.l2_bytes or 0))
+    """Bytes written that reach memory before the kernel ends: the last of them stay in the cache. Beside what a product reads, again
+    and again, they keep their share of it."""
+    write, cache = demand.write or 0.0, float(device.l2_bytes or 0)
+    stays = DIRTY_SHARE * cache
+    if demand.tensor_flops:
+        stays = min(DIRTY_MOST * cache, cache * write / max(1.0, write + (demand.fetched or 0.0)))
+    return max(0.0, write - stays)
 
 
 def dram_bytes(demand: Demand, device: DeviceSpec) -> float | None:
