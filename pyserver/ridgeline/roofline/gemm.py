@@ -257,10 +257,9 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         result.shared_per_tensor = shared_per_tensor(symbol, tile)
         if "xmma" in lowered or "nvjet" in lowered:  # the sums pass through shared memory on their way out
             result.shared_clocks += 4 * 2 * work.write / 128
-        if "xmma" in lowered:
-            if result.flop_type == "tf32":
-                first, second = transposed_factors(symbol)
-                result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0]) if tile else 0.0
+        if "xmma" in lowered and result.flop_type == "tf32":
+            first, second = transposed_factors(symbol)
+            result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0]) if tile else 0.0
     if "splitk" in lowered and tile and kernel.grid:
         parts = max(1, round(programs(kernel) * tile[0] * tile[1] / max(1, work.batch * padded)))
         result.write = float(work.batch * work.m * work.n * 4 * parts)
