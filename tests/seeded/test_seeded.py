@@ -244,6 +244,38 @@ def test_recordings_of_a_device_machine() -> None:
     assert not [o.name for o in outcomes if o.wrong and not o.expected], "nothing above hint on a clean program"
 
 
+PLAYED = (
+    "item_every_step",
+    "zero_grad_keeps_tensors",
+    "mask_every_pass",
+    "full_float32",
+    "single_tensor_adam",
+    "clean_loader",
+)
+"""Steps that the device sets the pace of, steps that the host does, and such as wait."""
+
+
+def test_recorded_steps_played_as_they_are_take_their_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the recorded pace, over whole recordings of an H200; the last step's work may end after the last step."""
+    from ridgeline import analysis
+    from ridgeline.findings import Context
+    from ridgeline.findings.facts import Facts
+
+    if not FROZEN.is_file():
+        pytest.skip("no recordings yet: tests/seeded/record_device.py makes them on a machine with a CUDA device")
+    contexts: list[Context] = []
+    monkeypatch.setattr(analysis, "find", lambda context: contexts.append(context) or [])
+    with tarfile.open(FROZEN) as packed:
+        wanted = [m for m in packed.getmembers() if m.name.split("/")[1:2] and m.name.split("/")[1] in PLAYED]
+        packed.extractall(tmp_path, wanted, filter="data")
+    runs = [tmp_path / "runs" / name for name in PLAYED if (tmp_path / "runs" / name / "sidecar.json").is_file()]
+    assert runs
+    for run in runs:
+        analysis.analyze_run(run)
+        facts = Facts(contexts[-1])
+        assert facts.whatif.replay.step_us(facts.n) == pytest.approx(facts.step_us, rel=0.05), run.name
+
+
 @pytest.mark.soak
 @pytest.mark.torch
 @pytest.mark.timeout(7200)
