@@ -114,7 +114,7 @@ UNROLLED = 700.0
 """Instructions up to which the compiler unrolls a loop whole: of 120 loops in kernels compiled for sm_90 those that come to fewer
 are unrolled, but for two, and those that come to more are not, but for five of four trips."""
 FEW_TRIPS = 8
-"""Trips up to which Welford's update is weighed with the division by a constant that it becomes when the loop is unrolled."""
+"""Trips up to which Welford's update under a mask is weighed with the division by a constant that it becomes when the loop is unrolled."""
 ALU: dict[str, float] = {
     "compare": 1, "index_compare": 1, "index_and": 1, "where": 1, "logic": 1, "nan_max": 1, "narrow": 1, "convert8": 1, "unpack": 1, "index_shift": 1, "index_mask": 0.66, "index_narrow": 1,
     "integer": 0.8, "integer64": 0.8, "integer_divide": 0.52, "index_add": 0.6, "index_divide": 0.55, "widen": 0.5, "reduce_max": 1.0, "reduce_max_fast": 0.7,
@@ -251,7 +251,7 @@ def loops_unrolled(tally: Tally, layout: Layout) -> set[int]:
     for operation in tally.operations:
         if operation.loop and operation.name != "loop":
             cost = COST.get(operation.name) or REDUCE[operation.name.removesuffix("64")][0]
-            if operation.name == "welford_step" and tally.loops[operation.loop] <= FEW_TRIPS:
+            if operation.name == "welford_step" and not (tally.uncounted and tally.loops[operation.loop] > FEW_TRIPS):
                 cost = COST["welford_masked"]
             size[operation.loop] += operation.trips * operation.count * evaluations(operation, layout, tally) * cost
     for access in tally.accesses:

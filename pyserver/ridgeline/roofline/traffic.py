@@ -143,13 +143,18 @@ def values(atom: Atom, axis: str, tally: Tally) -> int:
 
 
 def part_written(access: Access, tally: Tally, layout: Layout) -> float:
-    """Sectors' worth of work for the bytes that a store writes: one for each stretch that is shorter than a sector, and of
-    such a sector the rest is read."""
-    rows = [min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)) for a in access.axes] if access.known else []
-    row = max([*rows, 1]) * access.size
+    """Sectors' worth of work for the bytes that a store writes, over whole sectors. Both ends of a stretch that begins anywhere lie in
+    sectors of which the rest is read."""
+    runs = [(min(access.run(a, layout.whole(a)), tally.tile.get(a, 1)), a) for a in access.axes] if access.known else []
+    run, axis = max(runs, default=(1, ""))
+    row = max(1, run) * access.size
     if access.atomic:
         return max(1.0, SECTOR / row) * ATOMIC
-    return SECTOR / row * PARTIAL if row < SECTOR else 1.0
+    aligned = access.alignment(axis, layout.whole(axis)) if run > 1 else 1
+    apart = 1.0 - min(SECTOR, aligned * access.size, row) / SECTOR
+    touched = row / SECTOR + apart
+    parts = min(touched, 2 * apart)
+    return (touched + parts * (PARTIAL - 1.0)) * SECTOR / row
 
 
 def layout_bytes(tally: Tally, layout: Layout) -> float:
