@@ -117,6 +117,30 @@ def test_double_precision_that_is_asked_for(text: str, severity: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "types", "left"),
+    [
+        ("aten::mul", ["double", "double"], 0.5),
+        ("aten::mul", ["c10::BFloat16", "double"], (2 + 4 + 4) / (2 + 8 + 8)),
+        ("aten::mul", ["double", "float"], (4 + 4 + 4) / (8 + 4 + 8)),
+        ("aten::mm", ["double", "double"], 1 / float64.SPEEDUP),
+    ],
+)
+def test_on_a_device_the_bytes_of_doubles_are_halved(name: str, types: list[str], left: float) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 90, "loss.py", 4, "loss = out * table")
+        b.op(name, t + 1, 20, dims=[[4096, 4096]] * 2, types=types)
+        b.kernel("elementwise", t + 4, 600.0, launched=t + 2)
+        b.kernel("other", t + 604, 396.0, launched=t + 30)
+        b.sync(t + 40, 959.0)
+    (finding,) = _by_code(find(b.context()), "float64")
+    assert finding.saving_us == pytest.approx(600.0 * (1 - left), rel=0.01)
+    assert finding.evidence["assumed_speedup"] == pytest.approx(1 / left)
+
+
+@pytest.mark.parametrize(
     ("name", "meant"),
     [
         ("aten::linalg_cholesky_ex", True),
