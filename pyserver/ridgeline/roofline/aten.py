@@ -67,6 +67,12 @@ NORM_ISSUE = 22.0
 SELECTIONS = {"topk", "kthvalue", "median", "mode"}
 SELECT_BITS = 2
 """Bits of the keys that a pass of a radix selection decides (ATen/native/cuda/SortingRadixSelect.cuh)."""
+SELECT_KEY = {"computeBlockDigitCounts": 41.0, "mbtopk::gatherTopK": 92.0}
+SELECT_THREAD = {"computeDigitCumSum": 63.0, "computeBlockwiseWithinKCounts": 108.0, "bitonicSortKVInPlace": 726.0}
+"""Instructions a key, and a thread, of the selection that takes several blocks a slice and of the sort of what it chose (16
+values), each read off Nsight Compute."""
+SORT_SHARED = 317.0
+"""Clocks of shared memory of a warp of that sort."""
 ORDERS = ("sort", "radix", "topk", "bitonic", "scan", "unique", "nonzero", "cub::", "thrust", "mode", "kthvalue")
 
 
@@ -95,15 +101,22 @@ def demand(kernel: KernelInput) -> Demand | None:
         fetched, elements, upper = read, write / found[0].itemsize, True
     if "collect_statistics" in symbol:  # the first pass of a normalisation: a mean and a deviation a channel
         write = 8.0 * found[0].shape[1] if len(found[0].shape) > 1 else 8.0
-    part = threads * pointwise.MOST_ELEMENTS / elements if elements else 1.0
+    part = threads * (pointwise.elements_of_thread(symbol) or pointwise.MOST_ELEMENTS) / elements if elements else 1.0
     if kernel.grid and part < 1 and "elementwise_kernel" in lowered and "grid_stride" not in lowered:
         # too few threads for the op's tensors: a step of it that works on something smaller
         read, write, fetched, elements = read * part, write * part, fetched * part, elements * part
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
     if "tensor_kernel_scan_innermost_dim" in symbol:
         result.shared_clocks = 4 * elements / 32 * SCAN_SHARED
-    if name in ("copy", "_to_copy", "clone") and len(found) > 1 and crossed(found[0], found[1]):
-        transposed(result, found[0], found[1], elements, threads)
+    if name in ("copy", "_to_copy", "clone") and len(found) > 1 and "elementwise_kernel" in lowered:
+        lines = lines_of_warp(found[0], found[1])
+        result.shared_clocks = 4 * elements / 32 * sum(lines)
+        result.scattered = max(lines) > 2
+        if crossed(found[0], found[1]):
+            transposed(result, found[0], found[1], elements, threads)
+    if "mbtopk" in symbol or "bitonicSortKVInPlace" in symbol:
+        selection(result, symbol, found[0], threads)
+        return result
     if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in KINDS):
         result.issued = threads / 32 * OTHER
         result.guessed = result.doubtful = True
@@ -128,10 +141,52 @@ def demand(kernel: KernelInput) -> Demand | None:
     return result
 
 
+def selection(result: Demand, symbol: str, keys: Tensor, threads: float) -> None:
+    """A step of the selection that counts digits of 8 bits (ATen/native/cuda/TensorTopK.cu, ``mbtopk``): each pass counts them
+    by blocks (16 bits a count), adds the blocks' counts of a slice up (32 bits), and finds how many lie below; then the chosen
+    ones are gathered, and sorted in shared memory."""
+    result.guessed = result.doubtful = True
+    result.top = "the steps of a selection by digits"
+    counts = threads  # a thread of a block for each digit
+    each = next((n for mark, n in SELECT_THREAD.items() if mark in symbol), None)
+    if each is None:  # counts or elements that a pass looks at
+        each = next((n for mark, n in SELECT_KEY.items() if mark in symbol), OTHER)
+        looked_at = any(mark in symbol for mark in SELECT_KEY)
+        result.issued = (keys.elements if looked_at else threads) / 32 * each
+        result.write = 2.0 * counts if "DigitCounts" in symbol else 0.0
+        if not looked_at:
+            result.read = result.fetched = 4.0 * threads
+        return
+    result.issued = threads / 32 * each
+    result.read = result.fetched = 2.0 * counts
+    result.write = 4.0 * counts if "CumSum" in symbol else 0.0
+    if "WithinK" in symbol:
+        result.read = result.fetched = 6.0 * counts
+    if "bitonic" in symbol:
+        result.read = result.fetched = 2.0 * threads * (keys.itemsize + 8) / 2
+        result.shared_clocks = 4 * threads / 32 * SORT_SHARED
+
+
 def crossed(target: Tensor, source: Tensor) -> bool:
     """Whether neighbours of one tensor lie far apart in the other: a transposing copy."""
     pairs = [(t, s) for t, s, n in zip(target.strides or (), source.strides or (), target.shape) if n > 1]
     return bool(pairs) and all(max(t, s) >= 32 for t, s in pairs if min(t, s) == 1) and any(min(p) == 1 for p in pairs)
+
+
+def lines_of_warp(target: Tensor, source: Tensor) -> tuple[int, int]:
+    """Lines of the first-level cache that a warp's store and load take: 32 elements that follow one another in the target."""
+    if target.strides is None or source.strides is None or target.shape != source.shape:
+        return 1, 1
+    order = sorted((axis for axis, n in enumerate(target.shape) if n > 1), key=lambda axis: target.strides[axis])
+    touched: tuple[set[int], set[int]] = (set(), set())
+    for lane in range(32):
+        for tensor, lines in zip((target, source), touched):
+            left, place = lane, 0
+            for axis in order:
+                left, index = divmod(left, target.shape[axis])
+                place += index * tensor.strides[axis]
+            lines.add(place * tensor.itemsize // REQUEST_BYTES)
+    return len(touched[0]), len(touched[1])
 
 
 def transposed(result: Demand, target: Tensor, source: Tensor, elements: float, threads: float) -> None:
@@ -147,8 +202,6 @@ def transposed(result: Demand, target: Tensor, source: Tensor, elements: float, 
     block = min(elements, BLOCK_THREADS * max(1.0, elements / threads))
     together = max(1.0, min(block / max(1, inner), REQUEST_BYTES / source.itemsize))
     result.cache_read = elements * REQUEST_BYTES * (1 + 1 / together) / 2
-    result.shared_clocks = 4 * elements * (1 + target.itemsize / REQUEST_BYTES)
-    result.scattered = True
 
 
 def instructions(kernel: KernelInput, name: str, elements: float, threads: float, found: list[Tensor]) -> float:

@@ -19,6 +19,8 @@ class Demand:
     cache_write: float | None = None
     cache_sectors: float | None = None
     """The same as ``cache_read`` in whole sectors instead of lines: the data itself."""
+    tiles_read: float = 0.0
+    """Of factors, anew for every tile: whole lines that leave the second-level cache while results enter it."""
     flops: float | None = None
     flop_type: str | None = None
     tensor_flops: float | None = None

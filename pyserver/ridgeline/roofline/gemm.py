@@ -40,6 +40,9 @@ SIMT_SUMS = 128
 SIMT_STORED, SIMT_STORED_SHARED = 25.0, 5.0
 """Instructions of a warp, and clocks of the first-level cache, for each sum of a thread in the end: scaled, checked against the
 edge, addressed, stored."""
+LINE = 128
+CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_(\d+)x(\d+)")
+"""Of nvjet's names, after the tile and its depth and stages: blocks of a cluster along each side of a tile."""
 TURNED = 32.0
 """Of a factor in tf32 that does not run along the depth: Hopper's instructions take such only in 16-bit types (PTX manual, wgmma),
 so it is stored once more, 4 bytes an element at 128 a clock, while 2048 FLOPs are done: this over the tile's other side."""
@@ -154,6 +157,34 @@ def shared_per_tensor(symbol: str, tile: tuple[int, int, int] | None) -> float:
     return 1.02 * (16 + up(side, ROW) / parts / 4) / (max(8, side // parts) / 2)
 
 
+def by_tiles(
+    result: Demand,
+    symbol: str,
+    tile: tuple[int, int, int],
+    sides: tuple[int, int, int, int],
+    itemsize: int,
+    out_itemsize: int,
+) -> None:
+    """What passes the second-level cache of a product of ``sides`` (batch, rows, columns, depth): each factor once for every
+    row or column of tiles of the other, or once for the blocks of a cluster that share it; results in pieces of a line, so
+    that the last piece of a row costs a whole one.
+
+    In nvjet's names the first side of the tile runs along the result's rows; ``coopB`` halves it between two groups of warps.
+    """
+    batch, m, n, k = sides
+    first, second = tile[:2]
+    group = CLUSTER.search(symbol)
+    by_first, by_second = (int(number) for number in group.groups()) if group else (1, 1)
+    along, across = -(-n // first), -(-m // second)
+    if not group:  # names of other libraries do not say which side is which
+        turned = -(-n // second), -(-m // first)
+        along, across = min((along, across), turned, key=lambda counts: counts[0] * counts[1])
+    result.tiles_read = float(batch * k * itemsize * (m * -(-along // by_first) + n * -(-across // by_second)))
+    if group:
+        piece = min(n, first // (2 if "coopB" in symbol else 1)) * out_itemsize
+        result.cache_write = (result.write or 0.0) * up(piece, LINE) / piece
+
+
 def feed(
     result: Demand, kernel: KernelInput, tile: tuple[int, int, int], blocks: float, steps: float, itemsize: int
 ) -> None:
@@ -255,6 +286,8 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
             one_by_one(result, kernel, tile, blocks, k // tile[2], work.itemsize)
     else:
         result.shared_per_tensor = shared_per_tensor(symbol, tile)
+        if tile:
+            by_tiles(result, symbol, tile, (work.batch, m, n, work.k), work.itemsize, work.out_itemsize)
         if "xmma" in lowered or "nvjet" in lowered:  # the sums pass through shared memory on their way out
             result.shared_clocks += 4 * 2 * work.write / 128
         if "xmma" in lowered and result.flop_type == "tf32":

@@ -128,6 +128,7 @@ def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float
     cache_read = demand.fetched if demand.cache_read is None else demand.cache_read
     cache_write = demand.write if demand.cache_write is None else demand.cache_write
     memory["l2"] = 100 * ((cache_read or 0.0) / arch.l2_read_bytes + cache_write / arch.l2_write_bytes) / clocks
+    memory["l2"] = max(memory["l2"], 100 * demand.tiles_read / arch.l2_read_bytes / clocks)
     if demand.cache_sectors:
         memory["l2"] = max(memory["l2"], 100 * demand.cache_sectors / arch.l2_data_bytes / clocks)
     if demand.shared_clocks:

@@ -7,6 +7,7 @@ sizes of the dimensions, which is most of what it does.
 
 from __future__ import annotations
 
+import re
 from itertools import zip_longest
 
 from ridgeline.roofline.inputs import KernelInput
@@ -52,6 +53,7 @@ CONVERTED = {2: (1.0, 0.5), 1: (2.0, 2.0)}
 and into words."""
 MOST_ELEMENTS = 256
 """More than a thread of these kernels takes (CUDALoops.cuh: 4 to 16), with room for kernels that loop."""
+LOOP = re.compile(r"(?<![a-z_])elementwise_kernel<\d+, (\d+)")
 CASTED = 26.0
 """An element of ``unrolled_elementwise_kernel``, for each operand: a switch over the type at each load and store."""
 STRIDED_OPERAND, STRIDED_DIMENSION = 12.2, 10.3
@@ -71,6 +73,12 @@ def issued(kernel: KernelInput, name: str, elements: float, threads: float, foun
     whole = [t for t in found if t.shape]
     each = STRIDED_OPERAND * max(2, operands_of(name, found)) + STRIDED_DIMENSION * dimensions(whole)
     return elements / 32 * each
+
+
+def elements_of_thread(symbol: str) -> int | None:
+    """Of ``elementwise_kernel``, whose second template argument it is; None for other kernels."""
+    match = LOOP.search(symbol)
+    return int(match.group(1)) if match else None
 
 
 def operands_of(name: str, found: list[Tensor]) -> int:
