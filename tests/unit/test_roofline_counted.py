@@ -1,0 +1,86 @@
+"""Library kernels beside what Nsight Compute counted on an H200 (PyTorch 2.11): one of each kind.
+
+Shapes, launches and times in the step are the recording's; percentages are those of the kernel alone on a cold cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ridgeline.roofline import KernelInput, estimate
+from ridgeline.roofline.model import demand_of
+from roofline_kernels import H200, op
+
+AT = "void at::native::"
+HALF, F32, I64 = "c10::Half", "float", "long int"
+
+
+def launch(name: str, dims: list[Any], kind: str, us: float, symbol: str, grid: tuple[int, ...], block: tuple[int, ...], **more: Any) -> KernelInput:  # fmt: skip
+    types = [kind if shape else "Scalar" for shape in dims]
+    return op(f"aten::{name}", dims, more.pop("types", types), us, symbol, grid=grid, block=block, **more)
+
+
+def topk(us: float, symbol: str, grid: int = 32768, block: tuple[int, ...] = (256, 1, 1)) -> KernelInput:
+    return launch("topk", [[16, 2048, 2048], [], [], [], []], F32, us, symbol, (grid, 1, 1), block)
+
+
+def product(m: int, k: int, n: int, us: float, symbol: str, blocks: tuple[int, ...]) -> KernelInput:
+    dims = [[m, k], [k, n], [m, n]]
+    return launch("mm", dims, HALF, us, symbol, blocks, (384, 1, 1), input_strides=[[k, 1], [1, k], [n, 1]])
+
+
+COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
+    # name -> kernel, percent of compute and of memory, points that the estimate may be off
+    "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
+    "gathering what was selected": (topk(278.3, f"{AT}mbtopk::gatherTopK<float, unsigned int, 2>"), 67, 46, 27),  # its stores scatter
+    "counts below a digit": (topk(70.6, f"{AT}mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>"), 41, 19, 5),
+    "sorting 16 values": (topk(25.8, f"{AT}bitonicSortKVInPlace<2, -1, 16, 16, float, long>", 2048, (16, 16, 1)), 43, 75, 4),
+    "a copy that turns tiles of 32 by 16": (
+        launch("copy_", [[8192, 32, 16], [8192, 32, 16], []], F32, 13.1, f"{AT}elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<direct_copy_kernel_cuda>>", (16384, 1, 1), (128, 1, 1), input_strides=[[512, 16, 1], [512, 1, 32], []]),
+        51, 66, 4,
+    ),
+    "rows of 288 bytes": (
+        product(200704, 96, 288, 63.1, "nvjet_sm90_hsh_96x384_64x3_1x2_h_bz_coopA_TNN", (2, 66, 1)), 24, 53, 4,
+    ),
+    "tiles halved between groups of warps": (
+        product(50176, 192, 768, 37.6, "nvjet_sm90_hsh_192x192_64x4_2x1_v_bz_coopB_TNN", (2, 66, 1)), 41, 52, 6,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_percentages(name: str) -> None:
+    kernel, compute, memory, points = COUNTED[name]
+    found = estimate(kernel, H200)
+    assert found.compute_pct is not None
+    assert found.memory_pct is not None
+    assert found.compute_pct == pytest.approx(compute, abs=points)
+    assert found.memory_pct == pytest.approx(memory, abs=points)
+
+
+def test_a_bias_is_copied_for_as_many_elements_as_the_launch_has() -> None:
+    """``addmm`` first spreads its bias over the result; the op's factors are not that kernel's."""
+    dims = [[1], [104448, 512], [512, 1], [], [], [104448, 1]]
+    kernel = launch(
+        "addmm", dims, F32, 1.7, f"{AT}elementwise_kernel<128, 2, direct_copy_kernel_cuda>", (408, 1, 1), (128, 1, 1)
+    )
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    assert demand.write is not None
+    assert demand.write <= 408 * 128 * 2 * 4
+    assert estimate(kernel, H200).bound == "latency"  # Nsight Compute: 5 and 4 %
+
+
+def test_factors_of_a_product_leave_the_second_level_cache_for_every_tile() -> None:
+    """[512, 8192] by [8192, 1024] in tiles of 64 by 64, two of which share a factor: 62 % by Nsight Compute, of which 32 % memory."""
+    dims = [[512, 8192], [8192, 1024], [512, 1024]]
+    strides = [[1, 512], [1024, 1], [1024, 1]]
+    symbol = "nvjet_sm90_tst_64x64_64x13_1x2_h_bz_NTT"
+    kernel = launch("mm", dims, "c10::BFloat16", 17.4, symbol, (2, 64, 1), (384, 1, 1), input_strides=strides)
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    assert demand.tiles_read == 512 * 8192 * 2 * 16 + 1024 * 8192 * 2 * 4
+    found = estimate(kernel, H200)
+    assert found.memory_pct == pytest.approx(62, abs=8)
