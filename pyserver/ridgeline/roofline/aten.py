@@ -177,14 +177,15 @@ def lines_of_warp(target: Tensor, source: Tensor) -> tuple[int, int]:
     """Lines of the first-level cache that a warp's store and load take: 32 elements that follow one another in the target."""
     if target.strides is None or source.strides is None or target.shape != source.shape:
         return 1, 1
-    order = sorted((axis for axis, n in enumerate(target.shape) if n > 1), key=lambda axis: target.strides[axis])
+    both = target.strides, source.strides
+    order = sorted((axis for axis, n in enumerate(target.shape) if n > 1), key=both[0].__getitem__)
     touched: tuple[set[int], set[int]] = (set(), set())
     for lane in range(32):
-        for tensor, lines in zip((target, source), touched):
+        for strides, tensor, lines in zip(both, (target, source), touched):
             left, place = lane, 0
             for axis in order:
                 left, index = divmod(left, target.shape[axis])
-                place += index * tensor.strides[axis]
+                place += index * strides[axis]
             lines.add(place * tensor.itemsize // REQUEST_BYTES)
     return len(touched[0]), len(touched[1])
 
