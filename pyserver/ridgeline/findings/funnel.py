@@ -36,7 +36,7 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
             claims = facts.clip(candidate.claims)
             free = spans.subtract(claims, taken)
             left, whole = spans.measure(free), spans.measure(claims)
-            bound = facts.real(free) if bound is None else min(bound, facts.real(free))
+            bound = left if bound is None else min(bound, left)
             if saving is not None:
                 saving = saving * (left / whole) if whole > 0 else 0.0
         if saving is not None:
