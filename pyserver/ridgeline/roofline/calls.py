@@ -11,7 +11,7 @@ from ridgeline.roofline import blocks, products
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.expressions import unconverted
 from ridgeline.roofline.indices import held, opaque
-from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value, count_of
+from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value, count_of, truth
 from ridgeline.roofline.walk import BLOCK_AXIS
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def call(walker: Walker, node: ast.Call) -> Value:
     if name in SUMS or name in ORDERS or name in WHOLE or name in SCANS:
         return reduction(walker, node, name, arguments)
     if name == "where" and len(arguments) == 3:
+        if arguments[0].const is not None and not arguments[0].run_time:
+            walker.discard(node.args[2 if truth(arguments[0]) else 1])
         return where(walker, arguments)
     if not arguments and isinstance(node.func, ast.Attribute) and not of_module(node):
         arguments = [walker.value(node.func.value)]
@@ -379,8 +381,8 @@ def reconverted(walker: Walker, chosen: Value) -> Value:
 
 def where(walker: Walker, arguments: list[Value]) -> Value:
     test, first, second = arguments
-    if test.const is True:
-        return first
+    if test.const is not None and not test.run_time:
+        return first if truth(test) else second
     if first.key in walker.updates:
         walker.tally.uncounted = True
     picked = first if first.const is None else second

@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ridgeline.roofline.symbolic import Access
-from ridgeline.roofline.walk import Operation, Tally
+from ridgeline.roofline.tally import Operation, Tally
 
 VECTOR_BYTES = 16
 WARP = 32

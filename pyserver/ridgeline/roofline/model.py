@@ -21,7 +21,7 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
     if analysis is None and sourceless.is_generated(kernel):
         return (sourceless.demand(kernel) if arguments_are_its_own(kernel) or kernel.num_gb else None), None
     if analysis is not None:
-        return triton_model.demand(kernel, analysis, device.sm_count), analysis
+        return triton_model.demand(kernel, analysis, device.sm_count, device.l2_bytes), analysis
     if "::" not in (kernel.op_name or ""):
         return None, None  # no op, or one whose arguments are not this kernel's: a graph that was replayed
     if foreach.is_foreach(kernel):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ridgeline.roofline.layout import rank_of
 from ridgeline.roofline.symbolic import Value
-from ridgeline.roofline.walk import Dot
+from ridgeline.roofline.tally import Dot
 
 if TYPE_CHECKING:
     from ridgeline.roofline.walk import Walker

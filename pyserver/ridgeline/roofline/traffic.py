@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ridgeline.roofline.layout import CACHE_LINE, Layout
 from ridgeline.roofline.symbolic import Access, Atom, count_of, intersected, union_elements
-from ridgeline.roofline.walk import Tally
+from ridgeline.roofline.tally import Tally
 
 BURST = 64
 """Bytes that memory delivers at least."""
@@ -17,13 +17,16 @@ SECTOR = 32
 """Bytes that the second-level cache writes at once."""
 PARTIAL, ATOMIC = 1.75, 1.2
 """What a write to a part of a sector costs, and an atomic operation, over one to a whole sector: the rest has to be read."""
+KEPT = 0.5
+"""Share of the second-level cache within which what was read is found again: both of its halves keep what they serve."""
 TABLE_BYTES = 65536
 """Tables up to this size together stay in the first-level cache beside what streams through: a quarter of an SM's 256 KiB."""
 
 
-def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float, bool]:
-    """Compulsory bytes read and written, bytes that memory delivers for the reads in whole bursts, and whether loaded
-    indices make them an upper bound."""
+def traffic(tally: Tally, sizes: Mapping[str, int], cache: float | None = None) -> tuple[float, float, float, bool]:
+    """Compulsory bytes read and written, bytes that memory delivers for the reads, and whether loaded indices make them an upper
+    bound. Memory delivers whole bursts, and delivers again what a second-level cache of ``cache`` bytes has lost when a later
+    part of the grid comes back to it."""
     groups: dict[tuple[str, bool], list[Access]] = defaultdict(list)
     for access in tally.accesses:
         groups[access.pointer, access.store].append(access)
@@ -32,6 +35,7 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float
     totals = {False: 0.0, True: 0.0}
     fetched = 0.0
     upper = False
+    again: list[tuple[float, float]] = []
     own = {a.pointer for a in first_of_each(tally) if a.store and not a.atomic}
     for (pointer, store), accesses in groups.items():
         if not store and pointer in own:
@@ -47,8 +51,24 @@ def traffic(tally: Tally, sizes: Mapping[str, int]) -> tuple[float, float, float
         if not store:
             together = max(a.burst() for a in accesses) * size * len({a.offset for a in accesses})
             bursts = touched * max(1.0, BURST / together)
-            fetched += min(bursts, whole) if whole is not None else bursts
+            bursts = min(bursts, whole) if whole is not None else bursts
+            fetched += bursts
+            again.append((min(sweeps(a, tally) for a in accesses), bursts))
+    if cache:
+        moved = fetched + totals[True]
+        fetched += sum((times - 1) * size for times, size in again if times > 1 and moved / times > cache * KEPT)
     return totals[False], totals[True], fetched, upper
+
+
+def sweeps(access: Access, tally: Tally) -> float:
+    """How often a grid along one axis comes back to the same addresses from the beginning: where only the lower part of the index
+    is in them."""
+    extent = tally.extent.get("x", 0)
+    if not extent or not access.known or access.indirect or len(tally.extent) > 1 or len(access.terms) != 1:
+        return 1.0
+    (atom,) = access.terms
+    period = atom.periods.get("x", 0)
+    return max(1.0, extent / period) if period and atom.steps.get("x", 0) else 1.0
 
 
 def first_of_each(tally: Tally) -> list[Access]:

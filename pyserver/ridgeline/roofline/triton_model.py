@@ -17,9 +17,10 @@ from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.instructions import Warp, warp_instructions
 from ridgeline.roofline.layout import Layout
 from ridgeline.roofline.source import KernelSource, distinct_elements, parse_kernel
+from ridgeline.roofline.tally import Dot, Tally
 from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.traffic import SECTOR, cached_traffic, traffic
-from ridgeline.roofline.walk import Dot, Tally, Walker
+from ridgeline.roofline.walk import Walker
 
 GROUP_ROWS = 64
 """Rows of a matrix instruction of four warps."""
@@ -211,10 +212,12 @@ def buffer_bytes(kernel: KernelInput, source: KernelSource) -> dict[str, int]:
     return sizes
 
 
-def demand(kernel: KernelInput, analysis: Analysis, sm_count: int | None = None) -> Demand:
+def demand(
+    kernel: KernelInput, analysis: Analysis, sm_count: int | None = None, l2_bytes: float | None = None
+) -> Demand:
     tally, warp = analysis.tally, analysis.warp
     sizes = buffer_bytes(kernel, analysis.source)
-    read, write, fetched, upper = traffic(tally, sizes)
+    read, write, fetched, upper = traffic(tally, sizes, l2_bytes)
     programs = math.prod(kernel.grid) if kernel.grid else 1
     holders = min(programs, sm_count or programs)
     cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, holders)

@@ -11,81 +11,20 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.roofline.source import KernelSource, parameters
 from ridgeline.roofline.symbolic import KIND_OF, Access, Atom, Descriptor, Kind, Value, add, form, truth
+from ridgeline.roofline.tally import Operation, Tally
 
 INDEX_NAME = re.compile(r"^(x|y|z|r\d*_?)index$")
 NUMEL_NAME = re.compile(r"^(x|y|z|r\d*_?)numel$")
 BRANCHED = {"sqrt_rn", "sin", "fmod", "pow", "double_sqrt", "double_divide", "double_pow"}
 """Operations with a path for rare operands: equal ones behind it are not found any more, and done for each element."""
 BLOCK_AXIS = {"XBLOCK": "x", "YBLOCK": "y", "ZBLOCK": "z", "RBLOCK": "r0_", "R0_BLOCK": "r0_", "R1_BLOCK": "r1_"}
-
-
-@dataclass(slots=True)
-class Operation:
-    """``count`` instances of a kind of operation for every element of the tile over ``axes``, ``trips`` times."""
-
-    name: str
-    axes: frozenset[str]
-    trips: float
-    count: float = 1.0
-    hold: Mapping[str, int] = field(default_factory=dict)
-    atom: str | None = None
-    """The atom that an operation on indices makes: it is needed once for each access that uses it."""
-    linear: bool = False
-    """Whether the result is a sum of plain indices."""
-    sliced: bool = False
-    """Whether an operand comes out of a reduction."""
-    along: frozenset[str] = frozenset()
-    """Of a reduction, the axes that it removes."""
-    loop: int = 0
-    """Number of the innermost loop in which it is done, 0 outside of all."""
-
-
-@dataclass(slots=True)
-class Dot:
-    """A matrix product of tiles: 2 * rows * columns * depth FLOPs, ``trips`` times a program."""
-
-    rows: int
-    columns: int
-    depth: int
-    element: str
-    size: int
-    """Bytes an element of the first factor."""
-    trips: float
-    in_registers: bool
-    """Whether the first factor was computed, so that it lies in registers."""
-    sides: tuple[frozenset[str], frozenset[str]]
-    """Axes of the rows and of the columns."""
-
-    @property
-    def flops(self) -> float:
-        return 2.0 * self.rows * self.columns * self.depth
-
-
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    operations: list[Operation] = field(default_factory=list)
-    accesses: list[Access] = field(default_factory=list)
-    dots: list[Dot] = field(default_factory=list)
-    tile: dict[str, int] = field(default_factory=dict)
-    """Tile axis -> elements."""
-    extent: dict[str, int] = field(default_factory=dict)
-    """Tile axis -> elements of the whole problem, where known."""
-    policy: bool = False
-    """Whether any access names a policy of the second-level cache, which is made once."""
-    open_loop: bool = False
-    """Whether the trips of a loop depend on what is not known."""
-    loops: dict[int, int] = field(default_factory=dict)
-    """Number of a loop -> trips, of those that run more than once and that the text does not unroll."""
-    uncounted: bool = False
-    """Whether a mask that the compiler cannot decide keeps Welford's updates from being of a known number of elements."""
-    unknown: set[str] = field(default_factory=set)
-    """Callees whose cost is not known: instruction counts are a lower bound."""
 
 
 class Walker:
@@ -111,6 +50,9 @@ class Walker:
         """Number of each of them."""
         self.seen: set[Any] = set()
         """Keys of what has been computed."""
+        self.discarded: Counter[str] = Counter()
+        self.loaded: dict[str, Access] = {}
+        """Variable -> the load that made it."""
         self.updates: set[Any] = set()
         """Keys of what Welford's updates give."""
         self.numbers: dict[Any, int] = {}
@@ -147,7 +89,23 @@ class Walker:
 
     def run(self) -> Tally:
         self.block(self.source.function.body)
+        self.drop_unused()
         return self.tally
+
+    def discard(self, node: ast.expr) -> None:
+        """A value that a choice which is decided leaves out."""
+        if isinstance(node, ast.Name):
+            self.discarded[node.id] += 1
+
+    def drop_unused(self) -> None:
+        """What is loaded and only left out of choices is not loaded."""
+        uses = Counter(
+            n.id for n in ast.walk(self.source.function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        )
+        for name, count in self.discarded.items():
+            access = self.loaded.get(name)
+            if access is not None and count == uses[name] and access in self.tally.accesses:
+                self.tally.accesses.remove(access)
 
     def number(self, key: Any) -> int:
         return self.numbers.setdefault(key, len(self.numbers))
@@ -210,7 +168,10 @@ class Walker:
 
     def statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Assign):
+            count = len(self.tally.accesses)
             value = self.value(node.value)
+            if len(self.tally.accesses) == count + 1 and isinstance(node.targets[0], ast.Name):
+                self.loaded[node.targets[0].id] = self.tally.accesses[-1]
             for target in node.targets:
                 self.assign(target, value)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
