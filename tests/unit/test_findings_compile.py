@@ -92,6 +92,23 @@ def test_a_region_too_small_to_be_worth_calling(overhead: float, expected: int) 
         assert found[0].evidence["calls_per_step"] == 10.0
 
 
+@pytest.mark.parametrize(("kernels", "expected"), [(1, 1), (12, 0)])
+def test_on_a_device_the_launches_of_a_region_are_what_is_in_it(kernels: int, expected: int) -> None:
+    """60 µs of lookup and prologue, 3 µs of the device's work a kernel, each launched in 15 µs: where the launches take longer than
+    the call, leaving the region eager helps nothing."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 400.0
+        b.step(t, 400.0)
+        b.line(t, t + 390, "tiny.py", 14, "x = compiled(x)")
+        b.op("TorchDynamo Cache Lookup", t + 1, 30)
+        b.op("Torch-Compiled Region: 0/0", t + 32, 40 + 15 * kernels)
+        b.op("AOTDispatcher Runtime Wrapper Prologue", t + 33, 30)
+        for i in range(kernels):
+            b.kernel("triton_poi_fused_add_0", t + 80 + 15 * i, 3.0, launched=t + 70 + 15 * i)
+    assert len(_by_code(_find([], b), "compiled-overhead")) == expected
+
+
 def _generated(name: str, kind: str, dur: float = 300.0) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):

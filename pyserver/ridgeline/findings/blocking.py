@@ -98,6 +98,9 @@ def blocks(facts: Facts) -> list[Block]:
     gaps = _paid(facts, debts)
     for at_group, ((top, _), rows) in enumerate(ordered):
         at = facts.line_of_op(top) if top >= 0 else facts.line_of_call(rows[0])
+        if at is None and top >= 0:  # in the backward pass: what the operation's own copies lead to
+            copied = _copies_in(facts, top, copy_of)
+            at = next((place for r in copied if (place := facts.line_of_event(copy_of[r])) is not None), None)
         if top < 0 and at is None and _is_profilers(facts, rows[-1]):
             continue
         start, end = float(calls.start[rows[0]]), float(calls.start[rows[-1]] + calls.dur[rows[-1]])

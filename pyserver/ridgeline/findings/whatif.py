@@ -165,12 +165,19 @@ class WhatIf:
         return self.without(stretches, part=part)
 
 
-def gain(facts: Facts, parts: dict[int, float]) -> tuple[Spans, float]:
+def gain(facts: Facts, parts: dict[int, float], *, ops: int | None = None) -> tuple[Spans, float]:
     """What it saves if of rows of work only a part of their time stays: the recorded time out of which it comes, and how much
-    of that. On a CPU an operation is its own time; where gaps prove nothing (``Facts.judged``) only what the step surely waits
-    for counts."""
+    of that. ``ops``: how many operations then do the work of all of theirs; the host's time and the gaps between kernels become
+    less with their number. On a CPU an operation is its own time; where gaps prove nothing (``Facts.judged``) only what the step
+    surely waits for counts."""
     if not facts.on_cpu and facts.judged:
-        change = Change(faster={int(facts.work.event[row]): part for row, part in parts.items()})
+        events = {int(facts.work.event[row]): part for row, part in parts.items()}
+        change = Change(faster=events)
+        if ops is not None:
+            tops = {facts.outermost(int(facts.work.op[row])) for row in parts if facts.work.op[row] >= 0}
+            change = Change(
+                host=facts.op_spans(sorted(tops)), host_part=min(1.0, ops / len(tops)) if tops else 1.0, merged=events
+            )
         return facts.exposed(facts.work.event[sorted(parts)]), facts.whatif.saving(change)
     claims, total = facts.claims_of(parts), facts.time_of(parts)
     left = sum(

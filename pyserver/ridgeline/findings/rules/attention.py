@@ -72,7 +72,8 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
     total = facts.time_of(work)
     fused = _fused_us(facts, rows, work, fallback=fallback)
     speedup = CPU_SPEEDUP if facts.on_cpu else max(1.0, total / fused) if fused else DEVICE_SPEEDUP
-    claims, saving = gain(facts, dict.fromkeys(work, 1.0 / speedup))
+    ways = 2 if any(_is_backward(facts, r) for r in work) else 1
+    claims, saving = gain(facts, dict.fromkeys(work, 1.0 / speedup), ops=ways * len(rows))
     dims = facts.dims_of(rows[0])
     dropped = facts.on_cpu and _drops(facts, work)
     first = next(iter(places.values()), None)

@@ -24,18 +24,20 @@ def rule(facts: Facts) -> list[Candidate]:
     if not rows:
         return []
     cost = _typical(facts, rows)
-    work = _inside(facts) if facts.on_cpu else spans.measure(facts.busy)
-    # Against a step as most are: on a busy machine a few that were interrupted decide their mean.
-    walls = [hi - lo for lo, hi in facts.steps]
-    share = 100.0 * cost / (float(np.median(walls)) * len(walls) if walls else facts.recorded_us)
-    host_bound = facts.on_cpu or (spans.measure(facts.idle) > spans.measure(facts.busy))
-    if share < SHARE_PCT or cost < work or not host_bound:
-        return []
     regions = [
         r
         for r in range(len(facts.trace.ops.start))
         if facts.op_name(r).startswith("Torch-Compiled Region") and facts.within(float(facts.trace.ops.start[r]))
     ]
+    work = _inside(facts) if facts.on_cpu else spans.measure(facts.busy)
+    # A region whose launches take the host longer than calling it does has not too little in it.
+    launching = 0.0 if facts.on_cpu else spans.measure(facts.op_spans(regions)) - cost
+    # Against a step as most are: on a busy machine a few that were interrupted decide their mean.
+    walls = [hi - lo for lo, hi in facts.steps]
+    share = 100.0 * cost / (float(np.median(walls)) * len(walls) if walls else facts.recorded_us)
+    host_bound = facts.on_cpu or (spans.measure(facts.idle) > spans.measure(facts.busy))
+    if share < SHARE_PCT or cost < max(work, launching) or not host_bound:
+        return []
     versions = sum(e.kind == "recompile" for e in facts.document.compile_events)
     return [
         Candidate(

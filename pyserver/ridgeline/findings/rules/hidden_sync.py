@@ -57,7 +57,7 @@ def rule(facts: Facts) -> list[Candidate]:
 def _on_device(facts: Facts) -> list[Candidate]:
     if not spans.measure(facts.busy):
         return []  # the device's part was not recorded: nothing can be said about waiting for it
-    groups: dict[tuple[str | None, int | None, str], list[Block]] = defaultdict(list)
+    groups: dict[tuple[str, int] | str, list[Block]] = defaultdict(list)
     for block in facts.blocks:
         if block.direction == "HtoD" or is_round_trip(block):
             continue  # pageable-copy and host-round-trip speak of those
@@ -65,15 +65,9 @@ def _on_device(facts: Facts) -> list[Candidate]:
             # A bare synchronisation without a statement: as likely the recorder's as the program's. A generated module by
             # itself never has one; who runs it waits after each call.
             continue
-        key = (
-            block.at.file if block.at else None,
-            block.at.line if block.at else None,
-            block.op_name or block.call_name,
-        )
-        groups[key].append(block)
-    return [
-        _candidate(facts, group, what) for (_, _, what), group in groups.items() if len(group) >= PER_STEP * facts.n
-    ]
+        # All that a statement waits for, forward and backward, goes with it: one wait alone is made up for by the next.
+        groups[(block.at.file, block.at.line) if block.at else block.op_name or block.call_name].append(block)
+    return [_candidate(facts, group) for group in groups.values() if len(group) >= PER_STEP * facts.n]
 
 
 def is_round_trip(block: Block) -> bool:
@@ -81,7 +75,8 @@ def is_round_trip(block: Block) -> bool:
     return block.op_name in COPIES and block.direction == "DtoH" and block.nbytes > SCALAR_BYTES
 
 
-def _candidate(facts: Facts, group: list[Block], what: str) -> Candidate:
+def _candidate(facts: Facts, group: list[Block]) -> Candidate:
+    what = group[0].op_name or group[0].call_name
     # What the loader waits for is the loader's, though it begins where a sync left the queue empty.
     gap = spans.subtract(
         spans.together(*(b.gap for b in group)), spans.together(facts.loader_spans, facts.compile_spans)
