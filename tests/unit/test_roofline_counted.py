@@ -31,6 +31,25 @@ def product(m: int, k: int, n: int, us: float, symbol: str, blocks: tuple[int, .
     return launch("mm", dims, HALF, us, symbol, blocks, (384, 1, 1), input_strides=[[k, 1], [1, k], [n, 1]])
 
 
+def convolved(source: list[int], weight: list[int], lists: list[str], kind: str, us: float, symbol: str, grid: tuple[int, ...], threads: int = 128) -> KernelInput:  # fmt: skip
+    """``cudnn_convolution`` of channels-last tensors; ``lists``: padding and stride."""
+    dims: list[Any] = [source, weight, [], [], [], [], [], [], []]
+    types = [kind, kind, "ScalarList", "ScalarList", "ScalarList", *["Scalar"] * 4]
+    strides = [[c * h * w, 1, w * c, c] for _, c, h, w in (source, weight)] + [[]] * 7
+    concrete = ["", "", *lists, "[1, 1]", "1", "False", "False", "True"]
+    return op(
+        "aten::cudnn_convolution",
+        dims,
+        types,
+        us,
+        symbol,
+        grid=grid,
+        block=(threads, 1, 1),
+        input_strides=strides,
+        concrete_inputs=concrete,
+    )
+
+
 COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     # name -> kernel, percent of compute and of memory, points that the estimate may be off
     "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
@@ -46,6 +65,26 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     ),
     "tiles halved between groups of warps": (
         product(50176, 192, 768, 37.6, "nvjet_sm90_hsh_192x192_64x4_2x1_v_bz_coopB_TNN", (2, 66, 1)), 41, 52, 6,
+    ),
+    "single precision: sums meet in the banks": (
+        launch("mm", [[104448, 256], [256, 512], [104448, 512]], F32, 105.2, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas", (132, 1, 1), (384, 1, 1), input_strides=[[256, 1], [1, 256], [512, 1]]),
+        59, 70, 3,
+    ),
+    "an image of three channels, gathered without shared memory": (
+        convolved([128, 3, 240, 240], [32, 3, 3, 3], ["[1, 1]", "[2, 2]"], HALF, 133.3, "sm80_xmma_fprop_implicit_gemm_indexed_wo_smem_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x32x16_stage1_warpsize4x1x1_g1_tensor16x8x16_aligna2_alignc4_execute_kernel__5x_cudnn", (1, 14400, 1)),
+        54, 43, 15,  # 29 instructions where 24 are counted
+    ),
+    "rows of half a line in a convolution": (
+        convolved([64, 96, 56, 56], [192, 96, 2, 2], ["[0, 0]", "[2, 2]"], "c10::BFloat16", 51.0, "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_64x128_32x6_nhwc_align8>", (1568, 1, 1)),
+        40, 73, 11,
+    ),
+    "a convolution with Hopper's copies": (
+        convolved([16, 1024, 1, 3000], [1024, 1024, 1, 3], ["[0, 1]", "[1, 2]"], HALF, 207.6, "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize256x128x64_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn", (132, 1, 1), 384),
+        84, 66, 4,
+    ),
+    "rows of 288 bytes in a convolution": (
+        convolved([128, 24, 60, 60], [144, 24, 1, 1], ["[0, 0]", "[1, 1]"], HALF, 55.8, "nvjet_sm90_hsh_144x256_64x4_1x2_h_ssched_bz_coopA_TNN", (2, 66, 1), 384),
+        15, 64, 3,
     ),
 }  # fmt: skip
 

@@ -16,12 +16,18 @@ from ridgeline.roofline.gemm import (
     OLD_RATE,
     SIMT_ISSUE,
     SIMT_SHARED,
+    SINGLE_CLOCKS,
+    SINGLE_TURNED,
     SPLIT_REDUCE_ISSUE,
+    TURNED,
+    by_tiles,
     feed,
     is_simt,
     programs,
     shared_per_tensor,
+    sums_stored,
     tile_of,
+    transposed_factors,
     up,
     warps,
 )
@@ -74,6 +80,8 @@ address, for gradients divisions a tap; read off Nsight Compute, one kernel each
 DIRECT = {"convolve_common_engine": (3.1, 0.77), "precomputed_convolve_sgemm": (2.5, 0.65)}
 """Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: one each,
 of three channels (same source), so that their bound is borderline."""
+GATHERED_ISSUE = 24.0
+"""Instructions for 32 elements that a kernel without shared memory gathers from an image of few channels: two, 19 and 29."""
 THIN, THIN_ISSUE = 32, 1.5
 """Positions below which a tile of a layout conversion is mostly empty, and what its single elements cost more (same source)."""
 
@@ -246,7 +254,24 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
         implicit(result, kernel, work, tile)
     else:
         result.shared_per_tensor = shared_per_tensor(kernel.symbol, tile)
+        if tile:
+            on_hopper(result, kernel, work, tile)
     return result
+
+
+def on_hopper(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple[int, int, int]) -> None:
+    """With Hopper's copies of whole tiles: factors and sums as in a product (:mod:`ridgeline.roofline.gemm`)."""
+    symbol, size = kernel.symbol, work.input.itemsize
+    taps = math.prod(work.weight.shape[2:])
+    forward = base_name(kernel) in FORWARD and not work.transposed
+    if forward and ("nvjet" in symbol or "sm90_xmma_fprop_implicit" in symbol) and work.groups == 1:
+        positions = work.output_shape[0] * math.prod(work.output_shape[2:])
+        sides = (1, positions, work.weight.shape[0], work.weight.shape[1] * taps)
+        by_tiles(result, symbol, tile, sides, size, size)
+        result.shared_clocks += sums_stored(symbol, float(work.output_bytes), size)
+    if "xmma" in symbol and result.flop_type == "tf32":
+        first, second = (True, True) if "wgrad" in symbol else transposed_factors(symbol)
+        result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0])
 
 
 def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple[int, int, int]) -> None:
@@ -269,11 +294,24 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
         for name in ("read", "write", "fetched", "flops"):
             setattr(result, name, getattr(result, name) / work.groups)
     steps = math.prod(work.weight.shape[2:]) * -(-channels // depth)
+    gathered = "wo_smem" in kernel.symbol
+    if gathered:  # the depth goes through taps and channels at once
+        steps = -(-math.prod(work.weight.shape[2:]) * channels // depth)
     result.tensor_flops = 2.0 * blocks * positions * filters * depth * steps
     row = min(depth, channels) * size
     waste = max(1.0, CACHE_LINE / row) if channels > depth else 1.0
     result.cache_read = float(blocks * steps * (positions + filters) * row * waste)
+    if gathered:
+        loads = blocks * steps * (positions + filters) * depth / 32
+        result.shared_clocks = 4 * loads * (SINGLE_CLOCKS + SINGLE_TURNED)
+        result.issued = loads * GATHERED_ISSUE
+        result.top = "addresses of single elements of the image"
+        return
     feed(result, kernel, (positions, filters, depth), blocks, steps, size)
+    if (
+        "cutlass" in kernel.symbol and work.groups == 1 and row < CACHE_LINE and channels >= depth
+    ):  # a line looked up for every row of a tile
+        result.shared_clocks += 4 * blocks * steps * (positions + filters)
     if channels < depth:  # short rows: each is a line looked up, but that several positions lie in one
         together = max(1.0, CACHE_LINE / (channels * size))
         result.shared_clocks += 4 * blocks * steps * (positions / together + filters)

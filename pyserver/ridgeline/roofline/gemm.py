@@ -41,6 +41,8 @@ SIMT_STORED, SIMT_STORED_SHARED = 25.0, 5.0
 """Instructions of a warp, and clocks of the first-level cache, for each sum of a thread in the end: scaled, checked against the
 edge, addressed, stored."""
 LINE = 128
+HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm")
+"""Its first side lies along the rows of a result that is stored by rows, the second along its columns."""
 CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_(\d+)x(\d+)")
 """Of nvjet's names, after the tile and its depth and stages: blocks of a cluster along each side of a tile."""
 TURNED = 32.0
@@ -169,20 +171,30 @@ def by_tiles(
     row or column of tiles of the other, or once for the blocks of a cluster that share it; results in pieces of a line, so
     that the last piece of a row costs a whole one.
 
-    In nvjet's names the first side of the tile runs along the result's rows; ``coopB`` halves it between two groups of warps.
+    In nvjet's names the first side of the tile runs along the result's rows; ``coopB`` halves the
+    longer side between two groups of warps.
     """
     batch, m, n, k = sides
     first, second = tile[:2]
     group = CLUSTER.search(symbol)
     by_first, by_second = (int(number) for number in group.groups()) if group else (1, 1)
     along, across = -(-n // first), -(-m // second)
-    if not group:  # names of other libraries do not say which side is which
+    if HOPPERS_XMMA.search(symbol):
+        along, across = -(-n // second), -(-m // first)
+    elif not group:  # names of other libraries do not say which side is which
         turned = -(-n // second), -(-m // first)
         along, across = min((along, across), turned, key=lambda counts: counts[0] * counts[1])
     result.tiles_read = float(batch * k * itemsize * (m * -(-along // by_first) + n * -(-across // by_second)))
     if group:
-        piece = min(n, first // (2 if "coopB" in symbol else 1)) * out_itemsize
+        halves = 2 if "coopB" in symbol and first >= second else 1
+        piece = min(n, first // halves) * out_itemsize
         result.cache_write = (result.write or 0.0) * up(piece, LINE) / piece
+
+
+def sums_stored(symbol: str, write: float, itemsize: int) -> float:
+    """Clocks (by four) in which sums pass through shared memory on their way out: written and read, in single precision by the
+    xmma kernels at half the rate, since rows of four bytes meet in the same banks."""
+    return 4 * (4 if "xmma" in symbol and itemsize == 4 else 2) * write / LINE
 
 
 def feed(
@@ -275,7 +287,9 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
     padded = m * n
     if tile:
         rows, columns, depth = tile
-        padded = min(up(m, rows) * up(n, columns), up(m, columns) * up(n, rows))
+        padded = up(m, rows) * up(n, columns)
+        if not HOPPERS_XMMA.search(symbol):
+            padded = min(padded, up(m, columns) * up(n, rows))
         k = up(work.k, depth)
     result.tensor_flops = 2.0 * work.batch * padded * k
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(symbol) else 1.0
@@ -289,7 +303,7 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         if tile:
             by_tiles(result, symbol, tile, (work.batch, m, n, work.k), work.itemsize, work.out_itemsize)
         if "xmma" in lowered or "nvjet" in lowered:  # the sums pass through shared memory on their way out
-            result.shared_clocks += 4 * 2 * work.write / 128
+            result.shared_clocks += sums_stored(symbol, work.write, work.out_itemsize)
         if "xmma" in lowered and result.flop_type == "tf32":
             first, second = transposed_factors(symbol)
             result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0]) if tile else 0.0
