@@ -50,12 +50,24 @@ def convolved(source: list[int], weight: list[int], lists: list[str], kind: str,
     )
 
 
+def lstm(us: float, symbol: str, grid: tuple[int, ...], threads: int, backward: bool = False) -> KernelInput:
+    """One layer of 512 both ways over [1024, 8, 384], the batch first."""
+    weights = [[2048, 384], [2048, 512], [2048], [2048]] * 2
+    dims: list[Any] = [[1024, 8, 384], weights, [], [3678208], [2, 1024, 512], [2, 1024, 512]]
+    types = [F32, "TensorList", "Scalar", F32, F32, F32]
+    name = "_cudnn_rnn_backward" if backward else "_cudnn_rnn"
+    return op(f"aten::{name}", dims, types, us, symbol, grid=grid, block=(threads, 1, 1))
+
+
+XMMA = (
+    "sm90_xmma_gemm_f32f32_tf32f32_f32_{}_n_tilesize{}x128x32_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cudnn"
+)
 COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     # name -> kernel, percent of compute and of memory, points that the estimate may be off
     "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
     "gathering what was selected": (topk(278.3, f"{AT}mbtopk::gatherTopK<float, unsigned int, 2>"), 67, 46, 27),  # its stores scatter
     "counts below a digit": (topk(70.6, f"{AT}mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>"), 41, 19, 5),
-    "sorting 16 values": (topk(25.8, f"{AT}bitonicSortKVInPlace<2, -1, 16, 16, float, long>", 2048, (16, 16, 1)), 43, 75, 4),
+    "sorting 16 values": (topk(25.8, f"{AT}bitonicSortKVInPlace<2, -1, 16, 16, float, long>", 2048, (16, 16, 1)), 43, 713, 4),
     "a copy that turns tiles of 32 by 16": (
         launch("copy_", [[8192, 32, 16], [8192, 32, 16], []], F32, 13.1, f"{AT}elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<direct_copy_kernel_cuda>>", (16384, 1, 1), (128, 1, 1), input_strides=[[512, 16, 1], [512, 1, 32], []]),
         51, 66, 4,
@@ -82,6 +94,11 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         convolved([16, 1024, 1, 3000], [1024, 1024, 1, 3], ["[0, 1]", "[1, 2]"], HALF, 207.6, "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize256x128x64_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn", (132, 1, 1), 384),
         84, 66, 4,
     ),
+    "gates of all steps' inputs": (lstm(43.8, XMMA.format("tn", 128), (66, 2, 1), 384), 62, 65, 3),
+    "gates of a state": (lstm(12.2, XMMA.format("tn", 128), (64, 2, 1), 384), 31, 29, 7),
+    "the gradient of a state": (lstm(19.0, XMMA.format("nn", 64), (8, 8, 1), 384, True), 24, 25, 3),
+    "the cells of a step": (lstm(13.2, "void elemWiseRNNcell<float, float, float, (cudnnRNNMode_t)2>", (2048, 1, 1), 256), 40, 40, 12),  # 10.8 us alone
+    "the cells of a step backwards": (lstm(11.0, "void LSTM_elementWise_bp1<float, float, float>", (2048, 1, 1), 256, True), 29, 41, 8),  # 9.6 us alone
     "rows of 288 bytes in a convolution": (
         convolved([128, 24, 60, 60], [144, 24, 1, 1], ["[0, 0]", "[1, 1]"], HALF, 55.8, "nvjet_sm90_hsh_144x256_64x4_1x2_h_ssched_bz_coopA_TNN", (2, 66, 1), 384),
         15, 64, 3,

@@ -68,11 +68,9 @@ SELECTIONS = {"topk", "kthvalue", "median", "mode"}
 SELECT_BITS = 2
 """Bits of the keys that a pass of a radix selection decides (ATen/native/cuda/SortingRadixSelect.cuh)."""
 SELECT_KEY = {"computeBlockDigitCounts": 41.0, "mbtopk::gatherTopK": 92.0}
-SELECT_THREAD = {"computeDigitCumSum": 63.0, "computeBlockwiseWithinKCounts": 108.0, "bitonicSortKVInPlace": 726.0}
-"""Instructions a key, and a thread, of the selection that takes several blocks a slice and of the sort of what it chose (16
-values), each read off Nsight Compute."""
-SORT_SHARED = 317.0
-"""Clocks of shared memory of a warp of that sort."""
+"""Instructions a key of the two kernels of a selection that look at all of them, when it takes several blocks a slice (same source)."""
+SORT_ISSUE, SORT_SHARED = 726.0, 317.0
+"""Instructions, and clocks of shared memory, of a warp that sorts what was chosen, 16 values a slice (same source)."""
 ORDERS = ("sort", "radix", "topk", "bitonic", "scan", "unique", "nonzero", "cub::", "thrust", "mode", "kthvalue")
 
 
@@ -148,23 +146,18 @@ def selection(result: Demand, symbol: str, keys: Tensor, threads: float) -> None
     result.guessed = result.doubtful = True
     result.top = "the steps of a selection by digits"
     counts = threads  # a thread of a block for each digit
-    each = next((n for mark, n in SELECT_THREAD.items() if mark in symbol), None)
-    if each is None:  # counts or elements that a pass looks at
-        each = next((n for mark, n in SELECT_KEY.items() if mark in symbol), OTHER)
-        looked_at = any(mark in symbol for mark in SELECT_KEY)
-        result.issued = (keys.elements if looked_at else threads) / 32 * each
+    looked_at = next((n for mark, n in SELECT_KEY.items() if mark in symbol), None)
+    if looked_at is not None:
+        result.issued = keys.elements / 32 * looked_at
         result.write = 2.0 * counts if "DigitCounts" in symbol else 0.0
-        if not looked_at:
-            result.read = result.fetched = 4.0 * threads
         return
-    result.issued = threads / 32 * each
-    result.read = result.fetched = 2.0 * counts
+    result.issued = threads / 32 * OTHER
+    result.read = 6.0 * counts if "WithinK" in symbol else 2.0 * counts
     result.write = 4.0 * counts if "CumSum" in symbol else 0.0
-    if "WithinK" in symbol:
-        result.read = result.fetched = 6.0 * counts
     if "bitonic" in symbol:
-        result.read = result.fetched = 2.0 * threads * (keys.itemsize + 8) / 2
-        result.shared_clocks = 4 * threads / 32 * SORT_SHARED
+        result.read = threads * (keys.itemsize + 8.0)  # a value and its index
+        result.issued, result.shared_clocks = (threads / 32 * n for n in (SORT_ISSUE, 4 * SORT_SHARED))
+    result.fetched = result.read
 
 
 def crossed(target: Tensor, source: Tensor) -> bool:

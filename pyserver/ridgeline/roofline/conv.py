@@ -77,9 +77,10 @@ kernels of 3x3 and 7x7 filters with strides of 1 and 2 within 12 % (Nsight Compu
 GENERIC_DEPTHWISE = {"forward": 12.8, "backward": 18.6, "grad_weight": 40.6}
 """The same where the size of the filter is no template argument (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an
 address, for gradients divisions a tap; read off Nsight Compute, one kernel each."""
-DIRECT = {"convolve_common_engine": (3.1, 0.77), "precomputed_convolve_sgemm": (2.5, 0.65)}
-"""Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: one each,
-of three channels (same source), so that their bound is borderline."""
+DIRECT = {"convolve_common_engine": 3.1, "precomputed_convolve_sgemm": 2.5}
+DIRECT_SHARED = 0.25
+"""Instructions for 32 multiply-adds of kernels that cuDNN has for few channels, and clocks of the first-level cache for one: one
+kernel each, of three channels (same source), so that their bound is borderline."""
 GATHERED_ISSUE = 24.0
 """Instructions for 32 elements that a kernel without shared memory gathers from an image of few channels: two, 19 and 29."""
 THIN, THIN_ISSUE = 32, 1.5
@@ -227,7 +228,8 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
         return Demand(read=parts, write=float(sizes[1]), flops=parts / work.input.itemsize, issued=issued, guessed=True)
     direct = next((n for k, n in DIRECT.items() if k in symbol), None)
     if direct is not None:
-        result.issued, result.shared_clocks = (work.flops / 2 / 32 * n for n in (direct[0], 4 * direct[1]))
+        result.issued = work.flops / 2 / 32 * direct
+        result.shared_clocks = 4 * result.issued * DIRECT_SHARED
         result.top = "addresses and multiply-adds of a convolution of few channels"
         result.doubtful = True
         return result

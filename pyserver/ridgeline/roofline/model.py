@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.roofline import aten, attention, conv, foreach, gemm, sourceless, triton_model, user_kernels
+from ridgeline.roofline import aten, attention, conv, foreach, gemm, rnn, sourceless, triton_model, user_kernels
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, KernelInput
 from ridgeline.roofline.tensors import arguments_are_its_own
@@ -34,6 +34,9 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
     convolution = conv.convolution(kernel)
     if convolution is not None:
         return conv.demand(kernel, convolution), None
+    network = rnn.recurrent(kernel)
+    if network is not None and not is_helper(kernel.symbol):
+        return rnn.demand(kernel, network), None
     scores = attention.attention(kernel)
     if scores is not None:
         return attention.demand(kernel, scores), None
