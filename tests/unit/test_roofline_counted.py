@@ -66,8 +66,8 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     # name -> kernel, percent of compute and of memory, points that the estimate may be off
     "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
     "gathering what was selected": (topk(278.3, f"{AT}mbtopk::gatherTopK<float, unsigned int, 2>"), 67, 46, 27),  # its stores scatter
-    "counts below a digit": (topk(70.6, f"{AT}mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>"), 41, 19, 5),
-    "sorting 16 values": (topk(25.8, f"{AT}bitonicSortKVInPlace<2, -1, 16, 16, float, long>", 2048, (16, 16, 1)), 43, 713, 4),
+    "counts below a digit": (topk(70.6, f"{AT}mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>"), 41, 19, 13),
+    "sorting 16 values": (topk(25.8, f"{AT}bitonicSortKVInPlace<2, -1, 16, 16, float, long>", 2048, (16, 16, 1)), 43, 75, 4),
     "a copy that turns tiles of 32 by 16": (
         launch("copy_", [[8192, 32, 16], [8192, 32, 16], []], F32, 13.1, f"{AT}elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<direct_copy_kernel_cuda>>", (16384, 1, 1), (128, 1, 1), input_strides=[[512, 16, 1], [512, 1, 32], []]),
         51, 66, 4,
