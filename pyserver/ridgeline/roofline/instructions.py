@@ -50,7 +50,8 @@ COST: dict[str, float] = {
     "integer": 1.0,
     "integer64": 2.0,
     "integer_divide": 26.0,
-    "widen": 1.0,
+    "widen": 1.0,  # bfloat16: a shift or a selection of bytes
+    "widen_fp16": 1.0,  # HADD2.F32, in the multiply unit
     "half": 0.5,  # a sum or product of two halves that is one again, in pairs
     "narrow": 0.5,  # two values a conversion
     "convert8": 1.0,
@@ -211,6 +212,8 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
             name = "welford_counted"
         elif name == "online_softmax_step" and operation.trips == 1:
             name = "online_softmax_first"
+        if name == "widen" and tally.fp16:
+            name = "widen_fp16"
         warp.add(name, count * COST[name])
         warp.special += count * SPECIAL.get(name, 0.0)
         warp.double += count * DOUBLE.get(operation.name, 0.0)
@@ -251,7 +254,9 @@ def loops_unrolled(tally: Tally, layout: Layout) -> set[int]:
     for operation in tally.operations:
         if operation.loop and operation.name != "loop":
             cost = COST.get(operation.name) or REDUCE[operation.name.removesuffix("64")][0]
-            if operation.name == "welford_step" and not (tally.uncounted and tally.loops[operation.loop] > FEW_TRIPS):
+            if operation.name == "welford_step" and not tally.uncounted:
+                cost = COST["welford_counted"]
+            elif operation.name == "welford_step" and tally.loops[operation.loop] <= FEW_TRIPS:
                 cost = COST["welford_masked"]
             size[operation.loop] += operation.trips * operation.count * evaluations(operation, layout, tally) * cost
     for access in tally.accesses:

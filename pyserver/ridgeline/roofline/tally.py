@@ -61,6 +61,8 @@ class Tally:
     """Tile axis -> elements of the whole problem, where known."""
     policy: bool = False
     """Whether any access names a policy of the second-level cache, which is made once."""
+    fp16: bool = False
+    """Whether its halves are fp16, not bfloat16: another unit converts them."""
     open_loop: bool = False
     """Whether the trips of a loop depend on what is not known."""
     loops: dict[int, int] = field(default_factory=dict)

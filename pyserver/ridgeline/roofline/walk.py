@@ -39,7 +39,8 @@ class Walker:
     ) -> None:
         self.source = source
         self.grid = [int(g) for g in grid] + [1, 1, 1]
-        self.tally = Tally()
+        halves = {kind.lstrip("*k") for kind in source.signature.values()} & {"fp16", "bf16"}
+        self.tally = Tally(fp16=halves == {"fp16"})
         self.names: dict[str, Value] = {}
         self.trips: list[float] = [1]
         """Times that the body of each enclosing loop runs, outermost first; for parts of a kernel that only some programs
