@@ -171,21 +171,29 @@ def test_a_graph_in_a_recording_is_noticed_whoever_launched_it(name: str) -> Non
 
 
 def test_threads_at_work_are_told_from_those_that_wait(tmp_path: Path) -> None:
-    calls = UnfinishedCalls(str(tmp_path))
+    calls = UnfinishedCalls(str(tmp_path / "torch"))
     assert not calls.others_at_work()
     done = threading.Event()
     idle = ThreadPoolExecutor(1)
     idle.submit(int).result()
     assert not calls.others_at_work(), "a pool's thread without work"
 
-    def work() -> None:
-        done.wait()
+    def runs_as(file: str) -> threading.Thread:
+        names: dict[str, Any] = {}
+        exec(compile("def run(done): done.wait()", str(tmp_path / file), "exec"), names)
+        thread = threading.Thread(target=names["run"], args=(done,))
+        thread.start()
+        return thread
 
-    thread = threading.Thread(target=work)
-    thread.start()
+    threads = [runs_as("site/tqdm/_monitor.py"), runs_as("torch/_inductor/compile_worker/subproc_pool.py")]
     try:
+        assert not calls.others_at_work(), (
+            "every compiled program has these: Inductor's reader, and tqdm's monitor by it"
+        )
+        threads.append(runs_as("train.py"))
         assert calls.others_at_work()
     finally:
         done.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
         idle.shutdown()

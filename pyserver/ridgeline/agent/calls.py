@@ -32,6 +32,10 @@ QUIET = (
 below one of them (a decorator ``torch.no_grad()``, a module's ``forward``), so waiting for its end would be for ever."""
 
 
+MONITORS = (os.path.join("tqdm", "_monitor.py"),)
+"""Threads of libraries that only look on. Inductor counts its kernels with tqdm, so every compiled program has that one."""
+
+
 class UnfinishedCalls:
     """``note`` when a recording closes, ``ended`` before the next one opens; any thread."""
 
@@ -68,7 +72,7 @@ class UnfinishedCalls:
         while mine.f_back is not None:
             mine = mine.f_back
         found = any(
-            stack[-1] is not mine and self._runs_anything_else(stack) and not _is_agents(stack) for stack in _stacks()
+            stack[-1] is not mine and self._runs_anything_else(stack) and not _looks_on(stack) for stack in _stacks()
         )
         del mine
         return found
@@ -112,6 +116,9 @@ def _stacks() -> list[list[FrameType]]:
     return stacks
 
 
-def _is_agents(stack: list[FrameType]) -> bool:
-    folder = os.path.dirname(__file__) + os.sep
-    return any(frame.f_code.co_filename.startswith(folder) for frame in stack)
+def _looks_on(stack: list[FrameType]) -> bool:
+    """A thread of the agent's, or one of a library's that launches nothing."""
+    own = os.path.dirname(__file__) + os.sep
+    return any(
+        frame.f_code.co_filename.startswith(own) or frame.f_code.co_filename.endswith(MONITORS) for frame in stack
+    )
