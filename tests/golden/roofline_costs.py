@@ -3,7 +3,7 @@
 usage: python tests/golden/roofline_costs.py [CAPTURE…] [--capability 90] [--limit N]
 
 Without captures: compiles two kernels for each operation, with it and without, and prints the instructions an element
-(all; those of the integer, multiply, special-function and load/store units) beside ``instructions.COST``. With captures
+(all; those of the integer, multiply, special-function and load/store units) beside ``costs.COST``. With captures
 (folders or archives as for ``roofline_score.py``, and folders whose trace has no counters): compiles Inductor's kernels as
 they were launched, and compares the instructions of a warp with the model's. Needs the Triton that the figures are for
 (``pip install triton==3.6.0``: its wheel has ptxas and nvdisasm); it executes the kernels' text as Triton's compiler does,
@@ -28,8 +28,8 @@ from types import ModuleType
 from typing import Any
 
 from ridgeline.roofline import triton_model
+from ridgeline.roofline.costs import COST
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.instructions import COST
 from ridgeline.roofline.walk import Walker
 
 HEAD = """import triton

@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 from ridgeline.roofline import pointwise
+from ridgeline.roofline.costs import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize, rate_key
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.instructions import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.pointwise import COMPARISONS, FILLS
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ridgeline.roofline import blocks, products
+from ridgeline.roofline.costs import COST
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.expressions import unconverted
 from ridgeline.roofline.indices import held, opaque
@@ -82,10 +83,10 @@ def call(walker: Walker, node: ast.Call) -> Value:
         return where(walker, arguments)
     if not arguments and isinstance(node.func, ast.Attribute) and not of_module(node):
         arguments = [walker.value(node.func.value)]
-    return computed(walker, name, full, arguments)
+    return computed(walker, name, full, arguments, node)
 
 
-def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Value:
+def computed(walker: Walker, name: str, full: str, arguments: list[Value], node: ast.Call) -> Value:
     first = arguments[0] if arguments else Value()
     if name in MATHEMATICS:
         if first.kind == "double":
@@ -131,7 +132,8 @@ def computed(walker: Walker, name: str, full: str, arguments: list[Value]) -> Va
         axes = first.axes
         tile = math.prod(walker.tally.tile.get(a, 1) for a in axes & SPLIT_AXES or axes)
         steps = max(1.0, math.log2(max(2, tile)))
-        result = of_kind(walker.apply("sort_step", arguments, steps * (steps + 1) / 2, tag=name), first.kind)
+        sorted_by = ast.unparse(node)
+        result = of_kind(walker.apply("sort_step", arguments, steps * (steps + 1) / 2, tag=sorted_by), first.kind)
         result.items = (Value(axes, first.kind), Value(axes, first.kind))
         return result
     if name in NOTHING or name in ("int", "float"):
@@ -332,7 +334,7 @@ def reduction(walker: Walker, node: ast.Call, name: str, arguments: list[Value])
     if name in SCANS:
         if not axes and walker.tally.tile:  # decoupled look-back works on the scalar of a block
             return Value(kind="float", items=(Value(), Value()))
-        result = of_kind(walker.apply("scan", values, tag=ast.unparse(node)), kind)
+        result = of_kind(walker.apply("scan", values, scan_cost(walker, node, values), tag=ast.unparse(node)), kind)
         result.items = tuple(Value(v.axes, v.kind, level=result.level) for v in values) or None
         return result
     reduced = reduced_axes(walker, node, name, axes)
@@ -351,6 +353,21 @@ def reduction(walker: Walker, node: ast.Call, name: str, arguments: list[Value])
     if wide:
         result.items = tuple(Value(result.axes, kind, level=result.level, key=(result.key, i)) for i in range(wide))
     return result
+
+
+def scan_cost(walker: Walker, node: ast.Call, values: list[Value]) -> float:
+    """Instructions that combine two partial results: what the function that the scan is given does with one element."""
+    name = node.args[2].id if len(node.args) > 2 and isinstance(node.args[2], ast.Name) else ""
+    function = walker.source.helpers.get(name)
+    if function is None:
+        return 1.0
+    mark, seen = len(walker.tally.operations), set(walker.seen)
+    pair = [Value(v.axes, v.kind, level=walker.level) for v in (*values, *values)]
+    inline(walker, function, pair)
+    cost = sum(COST.get(o.name, 1.0) * o.count for o in walker.tally.operations[mark:])
+    del walker.tally.operations[mark:]
+    walker.seen = seen
+    return max(1.0, cost)
 
 
 def reduced_axes(walker: Walker, node: ast.Call, name: str, axes: frozenset[str]) -> frozenset[str]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ridgeline.roofline import gemm
+from ridgeline.roofline.costs import COST, SPECIAL
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.gemm import Product, programs, tile_of
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.instructions import COST, SPECIAL
 from ridgeline.roofline.pointwise import STRIDED_OPERAND
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 
