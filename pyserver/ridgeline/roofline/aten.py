@@ -36,7 +36,7 @@ SCAN_SHARED = 27.0
 REQUEST_BYTES = 128
 """What a request for a single sector costs the second-level cache: as much as one for a whole line."""
 SOFTMAX_ROW, SOFTMAX_ELEMENT, SOFTMAX_NARROW = 220.0, 25.0, 10.0
-"""Warp instructions a row of ``softmax_warp_forward`` (maximum and sum by shuffles, addresses), for 32 elements (exponential,
+"""Warp instructions a row (or two that a warp takes at once) of ``softmax_warp_forward`` (maximum and sum by shuffles, addresses), for 32 elements (exponential,
 division, load, store, bounds), and for the conversion of narrow ones (same source)."""
 REDUCTIONS = {
     "std": 31.0,
@@ -57,6 +57,7 @@ FUNCTIONS: dict[str, dict[str, float]] = {
     "atan2": {"log": 1}, "floor_divide": {"divide": 1}, "remainder": {"integer_divide": 1}, "native_dropout": {"philox": 0.3}, "bernoulli": {"philox": 0.3},
     "normal": {"philox": 0.4}, "uniform": {"philox": 0.3}, "random": {"philox": 0.3}, "rand": {"philox": 0.3}, "exponential": {"philox": 0.3, "log": 1},
 }  # fmt: skip
+UNARY = {"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "reciprocal", "log1p", "neg", "abs", "relu", "floor", "round"}  # fmt: skip
 GATHERS = {"embedding", "index_select", "gather", "index", "take", "_index", "take_along_dim", "embedding_renorm"}
 SCATTERS = {"index_put", "_index_put_impl", "scatter", "scatter_add", "index_add", "index_copy", "embedding_dense_backward", "index_fill", "scatter_reduce", "masked_scatter"}  # fmt: skip
 NORMS = {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "rms_norm", "_fused_rms_norm", "batch_norm", "layer_norm", "cudnn_batch_norm_backward", "native_batch_norm_backward"}  # fmt: skip
@@ -84,6 +85,8 @@ def demand(kernel: KernelInput) -> Demand | None:
     if not found:
         return None
     lowered = symbol.lower()
+    if name in UNARY and len(found) == 2 and found[0].shape == found[1].shape:
+        found = found[:1]  # the other is the result
     read, write, upper = moved(name, found, kernel)
     fetched = read + sum(t.fetched_bytes - t.distinct_bytes for t in found) if read and not upper else read
     threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
@@ -210,7 +213,9 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
         return threads / 32 * (POOL_RESULT + POOL_TAP * math.prod((window * 2)[: max(2, len(window))]))
     if "softmax_warp_forward" in kernel.symbol and found[0].shape:
         narrow = SOFTMAX_NARROW if found[0].itemsize < 4 else 0.0
-        return elements / found[0].shape[-1] * SOFTMAX_ROW + elements / 32 * (SOFTMAX_ELEMENT + narrow)
+        together = 2 if found[0].shape[-1] <= 128 else 1  # rows of a warp (ATen/native/cuda/PersistentSoftmax.cuh)
+        rows = elements / found[0].shape[-1] / together
+        return rows * SOFTMAX_ROW + elements / 32 * (SOFTMAX_ELEMENT + narrow)
     return max(threads / 32 * OTHER, elements / 32 * 10.0)
 
 

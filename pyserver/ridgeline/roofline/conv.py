@@ -81,6 +81,7 @@ DIRECT = {"convolve_common_engine": 3.1, "precomputed_convolve_sgemm": 2.5}
 DIRECT_SHARED = 0.25
 """Instructions for 32 multiply-adds of kernels that cuDNN has for few channels, and clocks of the first-level cache for one: one
 kernel each, of three channels (same source), so that their bound is borderline."""
+HOPPERS = ("nvjet", "sm90_xmma_gemm", "sm90_xmma_fprop_implicit")
 GATHERED_ISSUE = 24.0
 """Instructions for 32 elements that a kernel without shared memory gathers from an image of few channels: two, 19 and 29."""
 THIN, THIN_ISSUE = 32, 1.5
@@ -266,7 +267,7 @@ def on_hopper(result: Demand, kernel: KernelInput, work: Convolution, tile: tupl
     symbol, size = kernel.symbol, work.input.itemsize
     taps = math.prod(work.weight.shape[2:])
     forward = base_name(kernel) in FORWARD and not work.transposed
-    if forward and ("nvjet" in symbol or "sm90_xmma_fprop_implicit" in symbol) and work.groups == 1:
+    if forward and any(mark in symbol for mark in HOPPERS) and work.groups == 1:
         positions = work.output_shape[0] * math.prod(work.output_shape[2:])
         sides = (1, positions, work.weight.shape[0], work.weight.shape[1] * taps)
         by_tiles(result, symbol, tile, sides, size, size)
