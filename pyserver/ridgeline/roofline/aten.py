@@ -11,7 +11,7 @@ from ridgeline.roofline.costs import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize, rate_key
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.pointwise import COMPARISONS, FILLS
+from ridgeline.roofline.pointwise import COMPARISONS, FILLS, UNARY
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 
 OTHER = 80.0
@@ -57,7 +57,6 @@ FUNCTIONS: dict[str, dict[str, float]] = {
     "atan2": {"log": 1}, "floor_divide": {"divide": 1}, "remainder": {"integer_divide": 1}, "native_dropout": {"philox": 0.3}, "bernoulli": {"philox": 0.3},
     "normal": {"philox": 0.4}, "uniform": {"philox": 0.3}, "random": {"philox": 0.3}, "rand": {"philox": 0.3}, "exponential": {"philox": 0.3, "log": 1},
 }  # fmt: skip
-UNARY = {"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "reciprocal", "log1p", "neg", "abs", "relu", "floor", "round"}  # fmt: skip
 GATHERS = {"embedding", "index_select", "gather", "index", "take", "_index", "take_along_dim", "embedding_renorm"}
 SCATTERS = {"index_put", "_index_put_impl", "scatter", "scatter_add", "index_add", "index_copy", "embedding_dense_backward", "index_fill", "scatter_reduce", "masked_scatter"}  # fmt: skip
 NORMS = {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "rms_norm", "_fused_rms_norm", "batch_norm", "layer_norm", "cudnn_batch_norm_backward", "native_batch_norm_backward"}  # fmt: skip
@@ -85,8 +84,9 @@ def demand(kernel: KernelInput) -> Demand | None:
     if not found:
         return None
     lowered = symbol.lower()
+    given = found
     if name in UNARY and len(found) == 2 and found[0].shape == found[1].shape:
-        found = found[:1]  # the other is the result
+        given, found = found, found[:1]  # the other is the result
     read, write, upper = moved(name, found, kernel)
     fetched = read + sum(t.fetched_bytes - t.distinct_bytes for t in found) if read and not upper else read
     threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
@@ -124,7 +124,7 @@ def demand(kernel: KernelInput) -> Demand | None:
         if name in SELECTIONS:
             result.cache_read = read * 8 * found[0].itemsize / SELECT_BITS
         return result
-    result.issued = instructions(kernel, name, elements, threads, found)
+    result.issued = instructions(kernel, name, elements, threads, given)
     for mark, (thread, element) in KINDS.items():
         if mark in symbol:
             result.issued = threads / 32 * thread + elements / 32 * element

@@ -43,6 +43,7 @@ COMPARISONS = {
     "logical_not",
     "isin",
 }
+UNARY = {"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "reciprocal", "log1p", "neg", "abs", "relu", "floor", "round"}  # fmt: skip
 THREAD = 15.0
 """Instructions of a thread beside what its elements need: its place, bounds, pointers."""
 VECTOR_ELEMENTS, VECTOR_BYTES = 8, 16
@@ -84,13 +85,15 @@ def elements_of_thread(symbol: str) -> int | None:
 def operands_of(name: str, found: list[Tensor]) -> int:
     """Tensors that are read and written; the result of a copy is among its arguments."""
     whole = sum(1 for t in found if t.shape)
-    return whole + (0 if name in ("copy", "_to_copy", "clone") and whole > 1 else 1)
+    return whole + (0 if (name in ("copy", "_to_copy", "clone") or name in UNARY) and whole > 1 else 1)
 
 
 def vectorized(name: str, found: list[Tensor]) -> float:
     """Instructions of a thread: each operand's address and vectors, conversions, one operation an element."""
     whole = [t for t in found if t.shape]
     copies = name in ("copy", "_to_copy", "clone") and len(whole) > 1
+    if name in UNARY:
+        whole = whole[:1]
     read = [] if name in FILLS else whole[1:2] if copies else whole
     written = 1 if name in COMPARISONS else whole[0].itemsize if whole else 4
     total = THREAD
