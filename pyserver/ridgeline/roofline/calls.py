@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ridgeline.roofline import blocks, products
-from ridgeline.roofline.costs import COST
-from ridgeline.roofline.dtypes import itemsize
+from ridgeline.roofline.accesses import memory
 from ridgeline.roofline.expressions import unconverted
-from ridgeline.roofline.indices import held, opaque
-from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Access, Atom, Kind, Value, count_of, truth
+from ridgeline.roofline.indices import opaque
+from ridgeline.roofline.reductions import ORDERS, SCANS, SPLIT_AXES, SUMS, WHOLE, reduction
+from ridgeline.roofline.symbolic import INTEGER, KIND_OF, Atom, Kind, Value, count_of, truth
 from ridgeline.roofline.walk import BLOCK_AXIS
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ FREE = {"broadcast_to", "reshape", "view", "expand_dims", "permute", "trans", "m
 NOTHING = {"static_assert", "assume", "static_print", "device_print", "debug_barrier", "x_grid_barrier", "constexpr"}
 RANDOM = {"rand": 1.0, "randn": 1.6, "randint": 1.0, "randint64": 1.0, "randint4x": 1.0, "philox": 1.0, "rand4x": 0.3, "randn4x": 0.6, "rand_eager_kernel": 1.1}  # fmt: skip
 STEPS = {"welford_reduce": "welford_step", "welford_combine": "welford_combine", "online_softmax_combine": "online_softmax_step", "online_softmax_combine_with_sum": "online_softmax_step", "maximum_with_index": "index_step", "minimum_with_index": "index_step"}  # fmt: skip
-SUMS = {"sum", "prod", "xor_sum", "any", "reduce_or"}
-ORDERS = {"max", "min", "max2", "min2", "reduce", "argmax", "argmin", "max_with_index", "min_with_index"}
-SCANS = {"associative_scan", "cumsum", "cumprod", "exclusive_scan_decoupled_lookback", "exclusive_scan_decoupled_lookback_64"}  # fmt: skip
 SORTS = {"sort", "sort_with_index", "topk", "bucketize_binary_search"}
-WITH_INDEX = {"argmax", "argmin", "max_with_index", "min_with_index"}
-WHOLE = {"welford": "reduce_welford", "online_softmax_reduce": "reduce_softmax"}
-SPLIT_AXES = frozenset(("r0_", "r1_", "r2_"))
 DEEPEST = 8
 
 
@@ -245,147 +239,6 @@ def cast(walker: Walker, value: Value, target: str) -> Value:
         result.terms, result.offset, result.hold = value.terms, value.offset, value.hold
     result.bounds = value.bounds
     return result
-
-
-def memory(walker: Walker, node: ast.Call, name: str) -> Value:
-    """A load, store or atomic operation through a pointer that is affine in the tile's indices, or not."""
-    place = walker.value(node.args[0]) if node.args else Value()
-    owner = walker.value(node.func.value) if isinstance(node.func, ast.Attribute) and place.items else Value()
-    if owner.block is not None:  # descriptor.load([row, column])
-        place = blocks.placed(walker, owner.block, place.items or ())
-    keywords = {k.arg: k.value for k in node.keywords if k.arg}
-    stored = walker.value(node.args[1]) if name != "load" and len(node.args) > 1 else None
-    position = 1 if name == "load" else 3 if name == "atomic_cas" else 2
-    mask_node = node.args[position] if len(node.args) > position else keywords.get("mask")
-    mask = walker.value(mask_node) if mask_node is not None else Value(key=None)
-    kind = KIND_OF.get(place.element, "float")
-    if place.pointer is None:
-        walker.tally.unknown.add(name)
-        return Value(place.axes, kind, level=walker.level)
-    policy = any("evict" in ast.unparse(k) for k in node.keywords if k.arg == "eviction_policy")
-    walker.tally.policy |= policy
-    key = (
-        "load",
-        place.pointer,
-        tuple(sorted((a.name, c) for a, c in (place.terms or {}).items())),
-        place.offset,
-        mask.key,
-    )
-    predicated = mask_node is not None and ast.unparse(mask_node) != "None" and mask.const is not True
-    access = note_access(walker, place, mask, name, None if name != "load" or place.terms is None else key, predicated)
-    access.hinted = policy and predicated
-    if stored is not None and not (kind == "half" and stored.halves):
-        walker.settle(stored)
-    if stored is not None and not (stored.raw is not None and kind == stored.raw.kind):
-        if kind == "half" and stored.halves:
-            walker.apply("half", [v.raw or v for v in stored.halves], tag=stored.key)
-        elif kind == "half" and stored.kind == "float" and stored.const is None:
-            walker.apply("narrow", [stored], tag="store")
-        elif kind in ("int", "bool") and stored.kind in ("float", "bool"):
-            walker.apply("unpack" if stored.kind == "bool" else "float_int", [stored], tag="store")
-    if stored is not None and not name.startswith("atomic_"):
-        return Value()
-    hold = {a: n for a in place.axes if (n := access.hold(a, 1 << 20)) > 1}
-    result = Value(
-        place.axes, kind, hold=dict(access.merged), level=walker.level, key=(key, walker.level), of_load=True
-    )
-    if name == "load" and access.size == 1 and kind != "eight" and place.axes:
-        result.byte = kind != "bool"
-        if not result.byte:
-            walker.apply("unpack", [result])
-    if kind in INTEGER and name == "load":
-        walker.fresh += 1
-        result.terms = {
-            Atom(f"loaded{walker.fresh}", access.distinct(), place.axes, {}, hold, access.merged, indirect=True): 1
-        }
-    return result
-
-
-def note_access(walker: Walker, place: Value, mask: Value, name: str, key: object, predicated: bool) -> Access:
-    extents = [walker.tally.extent.get(a) for a in place.axes]
-    access = Access(
-        pointer=place.pointer or "",
-        size=itemsize(place.element) or 4,
-        axes=place.axes,
-        terms=dict(place.terms or {}),
-        offset=place.offset,
-        trips=math.prod(walker.trips),
-        loop=walker.loops[-1],
-        store=name != "load",
-        atomic=name.startswith("atomic_"),
-        bounds=mask.bounds + place.bounds,
-        known=place.terms is not None,
-        whole=KIND_OF.get(place.element) in INTEGER,
-        iterations=math.prod(e for e in extents if e) if all(extents) else None,
-        # what is loaded under a mask is loaded again for each neighbour: a predicated load is not known to be the same
-        merged={} if predicated else held(place.terms or {}, place.axes),
-        mask_hold={a: mask.hold.get(a, 1) for a in mask.axes} if predicated else {},
-    )
-    if key is None or (key, walker.level) not in walker.seen:
-        walker.tally.accesses.append(access)
-        walker.seen.add((key, walker.level))
-    return access
-
-
-def reduction(walker: Walker, node: ast.Call, name: str, arguments: list[Value]) -> Value:
-    values = [v for a in arguments for v in (a.items or (a,)) if v.axes]
-    axes = frozenset[str]().union(*(v.axes for v in values)) if values else frozenset[str]()
-    kind: Kind = values[0].kind if values else "float"
-    if name in SCANS:
-        if not axes and walker.tally.tile:  # decoupled look-back works on the scalar of a block
-            return Value(kind="float", items=(Value(), Value()))
-        result = of_kind(walker.apply("scan", values, scan_cost(walker, node, values), tag=ast.unparse(node)), kind)
-        result.items = tuple(Value(v.axes, v.kind, level=result.level) for v in values) or None
-        return result
-    reduced = reduced_axes(walker, node, name, axes)
-    what = WHOLE.get(name) or ("reduce_sum" if name in SUMS else "reduce_index" if name in WITH_INDEX else "reduce_max")
-    if what == "reduce_max" and ast.unparse(node.func).startswith(("tl.", "triton.language")) and kind not in INTEGER:
-        what = "reduce_max_fast"  # takes any of a NaN and a number, which is one instruction; Inductor's keeps NaN
-    if what == "reduce_sum" and values and values[0].product:
-        what = "reduce_product"
-    mark = len(walker.tally.operations)
-    result = walker.apply(what + ("64" if kind == "double" else ""), values, tag=ast.unparse(node))
-    for operation in walker.tally.operations[mark:]:
-        operation.along = reduced if operation.name.startswith("reduce") else frozenset()
-    result.kind, result.axes, result.sliced = kind, axes - reduced, True
-    result.hold = {a: n for a, n in result.hold.items() if a in result.axes}
-    wide = 3 if name == "welford" else 2 if name in (*WITH_INDEX, "online_softmax_reduce") else 0
-    if wide:
-        result.items = tuple(Value(result.axes, kind, level=result.level, key=(result.key, i)) for i in range(wide))
-    return result
-
-
-def scan_cost(walker: Walker, node: ast.Call, values: list[Value]) -> float:
-    """Instructions that combine two partial results: what the function that the scan is given does with one element."""
-    name = node.args[2].id if len(node.args) > 2 and isinstance(node.args[2], ast.Name) else ""
-    function = walker.source.helpers.get(name)
-    if function is None:
-        return 1.0
-    mark, seen = len(walker.tally.operations), set(walker.seen)
-    pair = [Value(v.axes, v.kind, level=walker.level) for v in (*values, *values)]
-    inline(walker, function, pair)
-    cost = sum(COST.get(o.name, 1.0) * o.count for o in walker.tally.operations[mark:])
-    del walker.tally.operations[mark:]
-    walker.seen = seen
-    return max(1.0, cost)
-
-
-def reduced_axes(walker: Walker, node: ast.Call, name: str, axes: frozenset[str]) -> frozenset[str]:
-    """Inductor reduces its ``r`` axes (along dimension 1 or 0 of the tile); a user's call the axis its position names."""
-    split = axes & SPLIT_AXES
-    place_of = {"welford": 3, "online_softmax_reduce": 2, "max_with_index": 2, "min_with_index": 2}.get(name, 1)
-    given = node.args[place_of] if len(node.args) > place_of else None
-    axis = next((k.value for k in node.keywords if k.arg in ("axis", "dim")), given)
-    place = axis.value if isinstance(axis, ast.Constant) and isinstance(axis.value, int) else None
-    if split:
-        return axes - split if place == 0 and axes - split and len(axes) > 1 else split
-    ordered = sorted(axes, key=lambda a: [int(p) for p in a.split("@")[-1].split(":")] if "@" in a else [0, 0])
-    if place is None or not ordered:
-        return axes
-    subscripted = [a for a in ordered if walker.places.get(a) == place % len(ordered)]
-    if len(subscripted) == 1:
-        return frozenset(subscripted)
-    return frozenset(ordered[place : place + 1] or ordered[-1:])
 
 
 def reconverted(walker: Walker, chosen: Value) -> Value:
