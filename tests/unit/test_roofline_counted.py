@@ -94,6 +94,10 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         convolved([16, 1024, 1, 3000], [1024, 1024, 1, 3], ["[0, 1]", "[1, 2]"], HALF, 207.6, "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize256x128x64_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn", (132, 1, 1), 384),
         84, 66, 4,
     ),
+    "a transposed convolution with instructions before Hopper's": (
+        op("aten::cudnn_convolution_transpose", [[16, 256, 1, 64], [256, 128, 1, 32], *[[]] * 8], [F32, F32, *["ScalarList"] * 4, *["Scalar"] * 4], 20.0, "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688dgrad_optimized_tf32_64x128_32x3_nhwc_align4>", grid=(256, 1, 1), block=(128, 1, 1), concrete_inputs=["", "", "[0, 8]", "[0, 0]", "[1, 16]", "[1, 1]", "1", "False", "False", "True"]),
+        40, 50, 9,
+    ),
     "gates of all steps' inputs": (lstm(43.8, XMMA.format("tn", 128), (66, 2, 1), 384), 62, 65, 3),
     "gates of a state": (lstm(12.2, XMMA.format("tn", 128), (64, 2, 1), 384), 31, 29, 7),
     "the gradient of a state": (lstm(19.0, XMMA.format("nn", 64), (8, 8, 1), 384, True), 24, 25, 3),

@@ -243,6 +243,8 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     filled = 1.0
     columns = work.weight.shape[0] // work.groups
     depth = work.weight.shape[1] * math.prod(work.weight.shape[2:])
+    if base_name(kernel) in BACKWARD and "dgrad" in symbol:  # the sides change their roles, and each tap is padded
+        columns, depth = work.weight.shape[1], columns
     if tile and columns and depth:
         narrow = min(tile[0], tile[1])
         filled = up(columns, min(narrow, up(columns, 8))) / columns * up(depth, min(tile[2], 64)) / depth
@@ -255,6 +257,9 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(kernel.symbol) else 1.0
     if tile and result.tensor_rate < 1 and base_name(kernel) in FORWARD and not work.transposed:
         implicit(result, kernel, work, tile)
+    elif tile and result.tensor_rate < 1:
+        blocks = float(programs(kernel))
+        feed(result, kernel, tile, blocks, result.tensor_flops / (2 * blocks * math.prod(tile)), work.input.itemsize)
     else:
         result.shared_per_tensor = shared_per_tensor(kernel.symbol, tile)
         if tile:
@@ -272,6 +277,13 @@ def on_hopper(result: Demand, kernel: KernelInput, work: Convolution, tile: tupl
         sides = (1, positions, work.weight.shape[0], work.weight.shape[1] * taps)
         by_tiles(result, symbol, tile, sides, size, size)
         result.shared_clocks += sums_stored(symbol, float(work.output_bytes), size)
+    elif base_name(kernel) in BACKWARD and "sm90_xmma" in symbol and work.groups == 1:
+        filters, channels = work.weight.shape[:2]
+        made, given = (shape[0] * math.prod(shape[2:]) for shape in (work.output_shape, work.input.shape))
+        if "wgrad" in symbol:  # a product for every tap
+            by_tiles(result, symbol, tile, (taps, filters, channels, made), size, size)
+        elif "dgrad" in symbol:  # a stride leaves only some taps to a position
+            by_tiles(result, symbol, tile, (1, given, channels, round(filters * taps * made / given)), size, size)
     if "xmma" in symbol and result.flop_type == "tf32":
         first, second = (True, True) if "wgrad" in symbol else transposed_factors(symbol)
         result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0])
