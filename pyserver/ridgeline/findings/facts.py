@@ -178,14 +178,13 @@ class Facts(HostFacts):
 
     @cached_property
     def idle_scale(self) -> float:
-        """What part of the recorded idle time exists without the profiler: (plain - busy) / (profiled - busy).
-        1 where no plain step was measured."""
+        """What part of the recorded idle time exists without the profiler: (plain - busy) / (recorded step - busy), so that the
+        steps are as long as they were without it. 1 where no plain step was measured."""
         plain = self.document.totals.plain_step_us
         if not plain or self.on_cpu:
             return 1.0
         busy = self.per_step(spans.measure(self.busy))
-        profiled = self.document.totals.profiled_step_us or self.step_us
-        return min(1.0, max(0.0, plain - busy) / (profiled - busy)) if profiled > busy else 1.0
+        return min(1.0, max(0.0, plain - busy) / (self.step_us - busy)) if self.step_us > busy else 1.0
 
     # -- the device -------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from torch import nn
 
 def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     scores = torch.bmm(q, k.transpose(1, 2)) * q.shape[-1] ** -0.5
-    causal = torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).tril()
+    causal = torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).tril()  # may: constant-rebuilt
     scores = scores.masked_fill(~causal, float("-inf"))
     weights = torch.softmax(scores, -1)  # finds: attention-unfused
     return torch.bmm(weights, v)

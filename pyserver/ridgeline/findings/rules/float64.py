@@ -59,6 +59,7 @@ def rule(facts: Facts) -> list[Candidate]:
             cost_us=total,
             saving_us=None if meant else saving,
             claims=None if meant else claims,
+            noted=True,  # where the host sets the pace they cost nothing today
             hint=meant,
             evidence={
                 "asked_for": asked,

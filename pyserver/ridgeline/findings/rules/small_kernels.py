@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.findings.loops import RUN, Loops
-from ridgeline.findings.replay import together
+from ridgeline.findings.replay import Change
 from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import I64
@@ -66,6 +67,7 @@ def rule(facts: Facts) -> list[Candidate]:
         alone = not facts.steps and len(everything[key]) > ALONE * all_rows
         repeated: list[int] = []
         stretches: list[Stretch] = []
+        times = math.inf
         for what, rows in kinds.items():
             if (
                 len(rows) < COUNT_PER_STEP * facts.n
@@ -77,8 +79,9 @@ def rule(facts: Facts) -> list[Candidate]:
             mine = loops.over_parts(ops, run, varying=varying, light=not alone, parts=not isinstance(what, _OfAnySize))
             stretches += mine
             repeated += rows if mine else []
+            times = min(times, len(rows) / len(mine)) if mine else times
         if repeated:
-            found.append(_Loop(places[key], sorted(set(repeated)), everything[key], stretches))
+            found.append(_Loop(places[key], sorted(set(repeated)), everything[key], stretches, times))
     return [_candidate(facts, loop, everything) for loop in _merged(facts, found)]
 
 
@@ -90,6 +93,8 @@ class _Loop(NamedTuple):
     """All that the statement causes, the backward pass included."""
     stretches: list[Stretch]
     """Of the host, from the first repetition to the last."""
+    times: float
+    """How often it goes round."""
     others: tuple[SourceRef, ...] = ()
     """More statements of the same loop."""
 
@@ -166,12 +171,13 @@ def _is_library_loop(facts: Facts, row: int) -> bool:
 def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[int]]) -> Candidate:
     at, rows = loop.at, loop.repeated
     count, busy = len(rows) / facts.n, float(facts.work.time[rows].sum())
+    mine = set(loop.everything)
+    others = [int(facts.work.op[r]) for rows_of in by_line.values() for r in rows_of if r not in mine]
+    tops = {facts.outermost(int(facts.work.op[r])) for r in loop.everything if facts.work.op[r] >= 0}
+    whole = facts.clip(spans.of((lo, hi) for _, lo, hi in loop.stretches))
+    host = spans.together(whole, _between(facts, sorted(tops), np.sort(np.array(others, dtype=np.int64))))
     if facts.on_cpu:
-        mine = set(loop.everything)
-        others = [int(facts.work.op[r]) for rows_of in by_line.values() for r in rows_of if r not in mine]
-        tops = {facts.outermost(int(facts.work.op[r])) for r in loop.everything if facts.work.op[r] >= 0}
-        whole = facts.clip(spans.of((lo, hi) for _, lo, hi in loop.stretches))
-        claims = spans.together(whole, _between(facts, sorted(tops), np.sort(np.array(others, dtype=np.int64))))
+        claims = host
     else:
         events = {int(facts.work.event[r]) for r in loop.everything}
         events |= {e for tid, lo, hi in loop.stretches for e in facts.events_launched_between(tid, lo, hi)}
@@ -182,9 +188,8 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
     cost = facts.real(claims)
     saving = cost * (1.0 - 1.0 / SPEEDUP)
     if not facts.on_cpu and facts.judged:
-        part = 1.0 / SPEEDUP
-        tops = {facts.outermost(int(facts.work.op[r])) for r in loop.everything if facts.work.op[r] >= 0}
-        change = together(facts.whatif.without(loop.stretches, part=part), facts.whatif.without_ops(tops, part=part))
+        # The host goes round once instead.
+        change = Change(host=host, host_part=1.0 / loop.times, merged=dict.fromkeys(sorted(events), 1.0 / SPEEDUP))
         claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
     judged = facts.judged
     median = float(np.median(facts.work.time[rows]))
@@ -209,6 +214,7 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
             "threshold_per_step": COUNT_PER_STEP,
             "threshold_us": MEDIAN_US,
             "assumed_speedup": SPEEDUP,
+            "times_round": loop.times,
             "related": [{"file": o.file, "line": o.line, "text": "of the same loop"} for o in loop.others],
         },
     )
