@@ -13,6 +13,7 @@ from ridgeline.findings.facts import Facts
 from ridgeline.findings.funnel import EDITOR_PCT, PER_FILE, SUGGEST_PCT, settle
 from ridgeline.findings.summary import OPERATORS_PCT, summarise
 from ridgeline.profile import SourceRef
+from ridgeline.sidecar import Sidecar, Window
 
 
 def _facts(steps: int = 2, step: float = 1000.0) -> Facts:
@@ -145,3 +146,19 @@ def test_where_operators_run_seldom_it_is_not_arithmetic(busy: float, title: str
 )
 def test_counts_are_never_in_powers_of_ten(number: float, text: str) -> None:
     assert words.count(number) == text
+
+
+@pytest.mark.parametrize(("left", "said"), [(True, False), (False, True)])
+def test_idle_without_a_cause_that_may_be_the_profilers(left: bool, said: bool) -> None:
+    """A device that works 840 of the plain step's 1,000 µs: the same figure as its plain busy share, and whether CUPTI was there."""
+    b = TraceBuilder()
+    for k in range(3):
+        b.step(2000.0 * k, 2000.0)
+        b.kernel("gemm", 2000.0 * k + 2, 840.0, launched=2000.0 * k)
+        b.sync(2000.0 * k + 10, 1980.0)
+    sidecar = Sidecar(windows=[Window(trace="trace.json.gz", reason="stable", lines=True)], cupti_left=left)
+    facts = Facts(b.context(sidecar=sidecar, plain_step_us=1000.0, profiled_step_us=2600.0))
+    summary = summarise(facts, [])
+    assert summary.evidence["idle_pct_without_profiler"] == pytest.approx(16.0)
+    assert "idles 16 %" in summary.message
+    assert ("CUPTI attached" in summary.message) == said

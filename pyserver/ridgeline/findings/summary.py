@@ -65,7 +65,12 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
     if idle > 100.0 - BUSY_PCT:
         return (
             "Nothing found",
-            f"The device idles {words.percent(idle)} of the step, and no single cause is worth a per cent of it.",
+            f"The device idles {words.percent(idle)} of the step, and no single cause is worth a per cent of it."
+            + (
+                ""
+                if facts.whatif.alone or not facts.document.totals.plain_step_us
+                else " The unprofiled steps that say so ran with CUPTI attached, which slows launches: some of it is likely the profiler's."
+            ),
         )
     hot = [k for k in facts.document.kernels if k.bound in ("memory", "compute")]
     peak = max((max(k.compute_pct or 0.0, k.memory_pct or 0.0) for k in hot[:1]), default=0.0)
