@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ridgeline.profile import Bound, BoundCause, BoundResource
 from ridgeline.roofline import autotune, copies, cpu, gemm, generic, sentences, user_kernels, verdict
 from ridgeline.roofline.architecture import waves as waves_of
@@ -10,6 +12,9 @@ from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
 from ridgeline.roofline.limits import Usage, dram_bytes, usage
 from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.triton_model import Analysis
+
+PORT_BYTES = 64.0
+"""That a multiprocessor takes from the second-level cache in a clock (NVIDIA's V100 and A100 architecture papers)."""
 
 
 def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = None) -> Estimate:
@@ -22,6 +27,8 @@ def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = No
     demand, analysis = demand_of(kernel, device)
     wave = waves_of(kernel, device)
     if demand is None:
+        return without_demand(kernel, device, wave)
+    if too_few(kernel, demand, device):  # the op's tensors are not what this launch works on
         return without_demand(kernel, device, wave)
     if not plausible(demand, device, kernel.duration_us):
         if not demand.upper_bound:
@@ -44,6 +51,15 @@ def most_bytes(device: DeviceSpec, duration_us: float) -> float | None:
     """Bytes that can move in the time: what the pins carry, and what the cache held before and holds after."""
     pins = device.properties.get("pin_gb_s") or device.bandwidth_gb_s
     return pins * 1e3 * duration_us * verdict.IMPOSSIBLE_PCT / 100 + 2 * (device.l2_bytes or 0) if pins else None
+
+
+def too_few(kernel: KernelInput, demand: Demand, device: DeviceSpec) -> bool:
+    """Whether fewer blocks than multiprocessors were launched than its bytes would need, each with its own way to the cache."""
+    if not kernel.grid or not device.clock_hz or not device.sm_count:
+        return False
+    blocks = math.prod(max(1, n) for n in kernel.grid)
+    limit = blocks * PORT_BYTES * device.clock_hz * kernel.duration_us * 1e-6
+    return blocks < device.sm_count and (demand.fetched or 0.0) + (demand.write or 0.0) > limit
 
 
 def plausible(demand: Demand, device: DeviceSpec, duration_us: float) -> bool:
