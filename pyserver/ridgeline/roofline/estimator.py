@@ -13,6 +13,8 @@ from ridgeline.roofline.limits import Usage, dram_bytes, usage
 from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.triton_model import Analysis
 
+RESOLUTION = 1e-10
+"""Seconds: traces tell nanoseconds, so that less is no duration."""
 PORT_BYTES = 64.0
 """That a multiprocessor takes from the second-level cache in a clock (NVIDIA's V100 and A100 architecture papers)."""
 
@@ -84,7 +86,7 @@ def rates(
     """GB/s, TFLOP/s, remarks on rates that cannot be, and whether the numbers may be believed."""
     seconds = kernel.duration_us * 1e-6
     notes: list[str] = []
-    if seconds <= 0:
+    if seconds < RESOLUTION:
         return None, None, ["no duration"], False
     gb_s = demand.bytes / seconds / 1e9 if demand.bytes is not None else None
     tflop_s = demand.flops / seconds / 1e12 if demand.flops else None
