@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ridgeline.profile import Bound, BoundCause, BoundResource
 from ridgeline.roofline import autotune, copies, cpu, gemm, generic, sentences, user_kernels, verdict
@@ -13,8 +14,8 @@ from ridgeline.roofline.limits import Usage, dram_bytes, usage
 from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.triton_model import Analysis
 
-RESOLUTION = 1e-10
-"""Seconds: traces tell nanoseconds, so that less is no duration."""
+RESOLUTION_US = 1e-4
+"""Traces tell nanoseconds, so that less is no duration."""
 PORT_BYTES = 64.0
 """That a multiprocessor takes from the second-level cache in a clock (NVIDIA's V100 and A100 architecture papers)."""
 
@@ -22,6 +23,8 @@ PORT_BYTES = 64.0
 def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = None) -> Estimate:
     """Bytes, FLOPs, rates and the bound of one kernel row. ``cold_us`` is its duration on a cold cache where that was
     measured; it is predicted otherwise. Never raises on odd input: what is not known is None and ``unknown``."""
+    if kernel.duration_us < RESOLUTION_US:
+        kernel = replace(kernel, duration_us=0.0)
     if kernel.on_cpu or device.kind == "cpu":
         return cpu.estimate(kernel, device)
     if kernel.category in ("memcpy", "memset"):
@@ -86,7 +89,7 @@ def rates(
     """GB/s, TFLOP/s, remarks on rates that cannot be, and whether the numbers may be believed."""
     seconds = kernel.duration_us * 1e-6
     notes: list[str] = []
-    if seconds < RESOLUTION:
+    if seconds <= 0:
         return None, None, ["no duration"], False
     gb_s = demand.bytes / seconds / 1e9 if demand.bytes is not None else None
     tflop_s = demand.flops / seconds / 1e12 if demand.flops else None
