@@ -154,3 +154,14 @@ def test_few_blocks_cannot_move_all_of_the_ops_tensors() -> None:
     found = estimate(kernel, H200)
     assert (found.bound, found.cause) == ("latency", "too_small")  # Nsight Compute: 1 and 1 %
     assert found.memory_pct is None
+
+
+def test_a_fused_step_of_sgd_neither_divides_nor_writes_the_gradient() -> None:
+    shapes = [[4, 1152], [16], [16], [1024], [1024], [2192, 1024], [1024, 1024]]
+    symbol = f"{AT}(anonymous namespace)::multi_tensor_apply_kernel<{AT}(anonymous namespace)::TensorListMetadata<2>, {AT}(anonymous namespace)::FusedSgdMathFunctor<c10::BFloat16, 2>, double>"
+    kernel = launch("_fused_sgd_", [shapes, shapes, []], "c10::BFloat16", 17.7, symbol, (56, 1, 1), (512, 1, 1), types=["TensorList", "TensorList", "TensorList"])  # fmt: skip
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    assert (demand.read, demand.write) == (2 * 3299872 * 2, 3299872 * 2)  # Nsight Compute: 13.2 MB read
+    found = estimate(kernel, H200)
+    assert found.compute_pct == pytest.approx(6, abs=2)

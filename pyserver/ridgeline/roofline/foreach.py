@@ -24,7 +24,9 @@ ROOT_ISSUE = 9.0
 FUSED_ISSUE = 54.0
 """Of an optimizer's step: two correct divisions (13.6 each), a correct root (15), a dozen multiplications and sums."""
 FUSED_LISTS = {"Adam": (4, 3), "Sgd": (3, 2), "Adagrad": (3, 2)}
-"""Lists read and written: parameter, gradient and moments."""
+"""Lists read and written, where the functor does not say how many it has: parameter, gradient and moments."""
+FUSED_PARTS = {"adam": 1.0, "adagrad": 0.5, "sgd": 0.0}
+"""Share of that arithmetic: Adagrad divides once, SGD not at all (ATen/native/cuda/fused_*_utils.cuh)."""
 
 
 def is_foreach(kernel: KernelInput) -> bool:
@@ -52,8 +54,10 @@ def demand(kernel: KernelInput) -> Demand | None:
     issue = BASE_ISSUE + ISSUE_A_LIST * (read_lists + written_lists)
     if "sqrt" in symbol.lower() or "sqrt" in name or "addcdiv" in name or "_div" in name:
         issue += ROOT_ISSUE
-    if "Fused" in symbol:
-        issue += FUSED_ISSUE
+    fused = FUSED.search(symbol)
+    if fused or "Fused" in symbol:
+        kind = fused.group(1).lower() if fused else ""
+        issue += FUSED_ISSUE * next((n for mark, n in FUSED_PARTS.items() if mark in kind), 1.0)
     if size == 2:
         issue += ISSUE_NARROW * (read_lists + written_lists)
     return Demand(
@@ -74,7 +78,12 @@ def lists_of(symbol: str, name: str) -> tuple[int, int, str]:
     fused = FUSED.search(symbol)
     if fused:
         lists = next((v for k, v in FUSED_LISTS.items() if k.lower() in fused.group(1).lower()), (3, 2))
-        return min(lists[0], int(fused.group(3)) or lists[0]), lists[1], fused.group(2)
+        depth = int(fused.group(3))
+        return (
+            depth or lists[0],
+            depth - 1 if depth > 1 else lists[1],
+            fused.group(2),
+        )  # all but the gradient are written
     found = FUNCTOR.search(symbol)
     first = FIRST_TYPE.search(symbol)
     element = found.group(2) if found else first.group(1) if first else "float"
