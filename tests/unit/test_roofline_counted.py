@@ -94,6 +94,10 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         convolved([16, 1024, 1, 3000], [1024, 1024, 1, 3], ["[0, 1]", "[1, 2]"], HALF, 207.6, "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize256x128x64_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn", (132, 1, 1), 384),
         84, 66, 4,
     ),
+    "a product that streams more than the cache holds, after others' writes": (
+        launch("addmm", [[32], [32768, 512], [512, 32], [], [], [32768, 32]], F32, 24.9, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas", (15, 7, 1), (384, 1, 1), input_strides=[[1], [512, 1], [1, 512], [], [], [32, 1]]),
+        21, 69, 6,
+    ),
     "a transposed convolution with instructions before Hopper's": (
         op("aten::cudnn_convolution_transpose", [[16, 256, 1, 64], [256, 128, 1, 32], *[[]] * 8], [F32, F32, *["ScalarList"] * 4, *["Scalar"] * 4], 20.0, "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688dgrad_optimized_tf32_64x128_32x3_nhwc_align4>", grid=(256, 1, 1), block=(128, 1, 1), concrete_inputs=["", "", "[0, 8]", "[0, 0]", "[1, 16]", "[1, 1]", "1", "False", "False", "True"]),
         40, 50, 9,

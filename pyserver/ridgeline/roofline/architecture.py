@@ -69,7 +69,7 @@ COLD_OPERANDS_US = 1.0
 REUSED = 0.35
 """Share of the time that its bytes take from memory up to which a product works on what is in cache: one that streams more finds
 no less of it cold."""
-DRAINING, DRAINED = 0.8, 1.05
+DRAINING, DRAINED = 0.7, 1.05
 """Share of its time that streaming takes from which a kernel is taken to wait for its writes to drain in the step, and
 beyond which it cannot have streamed: its data came from cache."""
 DRAM_EFFICIENCY = 0.885
@@ -80,7 +80,8 @@ DIRTY_MOST = 0.53
 """The same at most, where reads displace them: 26 MB (``dram__bytes_write`` of 120 products on an H200: the cache times the share
 of writes in what moves, and no more)."""
 LAST_WRITES = 0.5
-"""Share of the time of such writes that a kernel saves by leaving them in the cache (durations under Nsight Compute)."""
+"""Share of the time of such writes that a kernel saves by leaving them in the cache, and of the delay by others' that a product
+which streams has in a step (durations under Nsight Compute)."""
 LONG_US = 100.0
 TENSOR_CLOCK_SHORT, TENSOR_CLOCK_LONG = 0.873, 0.83
 """Clock under dense matrix work over the highest clock: power limits it, more after some 100 us (927 and 882 of 1062
