@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.roofline.indices import followed, index_arithmetic, opaque
+from ridgeline.roofline.indices import KNOWN, followed, index_arithmetic, is_residue, opaque
 from ridgeline.roofline.symbolic import (
     ABSENT,
     DIVISIBLE,
@@ -170,6 +170,8 @@ def comparison(walker: Walker, node: ast.Compare) -> Value:
     axes = left.axes | right.axes
     if bounds and test in (ast.GtE, ast.Gt):
         cost *= LOWER
+    if is_residue(left.terms) and isinstance(right.const, int):
+        cost *= KNOWN
     result = walker.apply(name, unconverted([left, right]) or [left, right], cost if axes else 0.0, tag=test)
     result.kind, result.bounds, result.compared = "bool", bounds, True
     if test in (ast.Lt, ast.GtE):

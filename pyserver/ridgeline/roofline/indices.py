@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 SHORT = 1 << 15
 """A remainder below this is divided further in 16 bits, which takes unpacking."""
+RESIDUES, KNOWN = 8, 0.3
+"""Divisor up to which the remainders of a vector's elements are known but for the sign of where it begins, and the share of the
+instructions for one, or for its comparison, that are left."""
 FAR = 1 << 20
 """Stands for a stride that is only known at run time."""
 
@@ -74,6 +77,15 @@ def held(terms: dict[Atom, int], axes: frozenset[str]) -> dict[str, int]:
     return {axis: n for axis in axes if (n := steadiness(terms, axis)) > 1}
 
 
+def is_residue(terms: Mapping[Atom, int] | None) -> bool:
+    """Whether it is a remainder that differs within a vector and is known for each of its elements."""
+    if not terms or len(terms) != 1:
+        return False
+    (atom,) = terms
+    period = max(atom.periods.values(), default=0)
+    return "%" in atom.name and 1 < period <= RESIDUES and not period & (period - 1) and any(atom.steps.values())
+
+
 def steadiness(terms: Iterable[Atom], axis: str) -> int:
     """A power of two; 0 where nothing varies along the axis."""
     length = math.gcd(*(a.steady.get(axis, 1) for a in terms if axis in a.axes))
@@ -102,6 +114,9 @@ def divided(walker: Walker, modulo: bool, left: Value, divisor: int, wide: float
     cost = (wide * wide * (3.0 if negative and power else 1.0) if not power or negative else wide) if axes else 0.0
     mark = len(walker.tally.operations)
     if power:
+        moving = any(c * step == 1 for a, c in terms.items() for step in a.steps.values())
+        if modulo and divisor <= RESIDUES and moving and not loaded(left):
+            cost *= KNOWN  # of neighbours in a vector that begins at a multiple of it
         result = walker.apply("index_mask" if modulo else "index_shift", [left], cost, name, (modulo, divisor))
     else:  # the remainder is made from the quotient
         result = walker.apply("integer_divide" if run_time else "index_divide", [left], cost, name, divisor)
