@@ -62,6 +62,17 @@ def lstm(us: float, symbol: str, grid: tuple[int, ...], threads: int, backward: 
 XMMA = (
     "sm90_xmma_gemm_f32f32_tf32f32_f32_{}_n_tilesize{}x128x32_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cudnn"
 )
+
+
+def attention(batch: int, heads: int, tokens: int, width: int, us: float, backward: bool = False) -> KernelInput:
+    each = [batch, heads, tokens, width]
+    knob = "bprop_wgmma_f16_knob_26_64x64x64_1x4x1" if backward else "fprop_wgmma_f16_knob_7_64x128x64_4x1x1"
+    symbol = f"cudnn_generated_fort_native_sdpa_sm90_flash_{knob}_cga1x1x1_kernel0_0"
+    name = "_cudnn_attention_backward" if backward else "_cudnn_attention_forward"
+    dims: list[Any] = [each] * (5 if backward else 3)
+    return op(f"aten::{name}", dims, [HALF] * len(dims), us, symbol, grid=(132, 1, 1), block=(384, 1, 1))
+
+
 COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     # name -> kernel, percent of compute and of memory, points that the estimate may be off
     "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
@@ -98,6 +109,10 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         launch("addmm", [[32], [32768, 512], [512, 32], [], [], [32768, 32]], F32, 24.9, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas", (15, 7, 1), (384, 1, 1), input_strides=[[1], [512, 1], [1, 512], [], [], [32, 1]]),
         21, 69, 6,
     ),
+    "attention of 1500 by 1500": (attention(16, 16, 1500, 64, 384.1), 54, 28, 8),
+    "attention of 196 by 196, backwards: blocks of 64": (attention(64, 12, 196, 64, 114.3, True), 34, 40, 3),
+    "attention of heads 32 wide": (attention(16, 8, 1024, 32, 81.8), 47, 30, 3),
+    "attention of heads 32 wide, backwards": (attention(16, 6, 1024, 32, 153.1, True), 44, 57, 6),
     "a transposed convolution with instructions before Hopper's": (
         op("aten::cudnn_convolution_transpose", [[16, 256, 1, 64], [256, 128, 1, 32], *[[]] * 8], [F32, F32, *["ScalarList"] * 4, *["Scalar"] * 4], 20.0, "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688dgrad_optimized_tf32_64x128_32x3_nhwc_align4>", grid=(256, 1, 1), block=(128, 1, 1), concrete_inputs=["", "", "[0, 8]", "[0, 0]", "[1, 16]", "[1, 1]", "1", "False", "False", "True"]),
         40, 50, 9,

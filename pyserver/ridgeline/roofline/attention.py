@@ -5,11 +5,12 @@ section 4.1). Which unit binds depends on the kernel's softmax code, head size a
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
-from ridgeline.roofline.gemm import OLD_INSTRUCTIONS, OLD_RATE
+from ridgeline.roofline.gemm import OLD_INSTRUCTIONS, OLD_RATE, up
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
 
@@ -19,13 +20,18 @@ BACKWARD_FACTOR = 2.5
 MASK_KIND = 9
 """Position of ``custom_mask_type``."""
 OLD_ISSUE = {False: 18.0, True: 41.0}
-ISSUE = {False: 10.6, True: 22.0}
+ISSUE = {False: 9.5, True: 19.6}
 BIAS_ISSUE = 7.2
 """Warp instructions for 32 scores, forward and backward: softmax, scaling, masking; with older instructions; what an added
 bias costs. Read off Nsight Compute on an H200."""
-SHARED = {False: 1.6, True: 8.2}
+SHARED = {False: 1.56, True: 7.3}
 BIAS_SHARED = 4.6
 """Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, and the bias (same source)."""
+TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
+"""Queries, keys and width of a block in the names of cuDNN's kernels."""
+DIAGONAL = 128
+"""Keys that a causal mask steps by: of blocks that it cuts, all scores are computed (instructions of the matrix units of seven
+kernels, exactly)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,6 +115,18 @@ def causal_of(kernel: KernelInput) -> bool:
     return bool(flags) and flags[1 if late else 0] == "True"
 
 
+def blocks(work: Attention, symbol: str) -> tuple[float, int]:
+    """Scores that whole blocks compute over those that count, and the width that heads are padded to."""
+    tile = TILE.search(symbol)
+    if tile is None:
+        return 1.0, work.width
+    queries, keys, width = (int(n) for n in tile.groups())
+    filled = up(work.queries, queries) * up(work.keys, keys) / (work.queries * work.keys)
+    if work.causal:
+        filled *= 1 + DIAGONAL / work.keys
+    return filled, up(work.width, width)
+
+
 def demand(kernel: KernelInput, work: Attention) -> Demand:
     """The main kernel's bytes, FLOPs and instructions; a helper's bytes. ``doubtful`` for kernels of generations whose softmax
     code was not measured here."""
@@ -136,6 +154,9 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         result.doubtful = True
         return result
     biased = work.bias_bytes > 0
+    filled, width = blocks(work, kernel.symbol)
+    rows *= filled
+    result.tensor_flops *= filled * width / work.width
     result.issued = rows * (ISSUE[work.backward] + (BIAS_ISSUE if biased else 0.0))
-    result.shared_clocks = 4 * rows * (SHARED[work.backward] * work.width / 64 + (BIAS_SHARED if biased else 0.0))
+    result.shared_clocks = 4 * rows * (SHARED[work.backward] * width / 64 + (BIAS_SHARED if biased else 0.0))
     return result
