@@ -65,8 +65,8 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     unrolled = loops_unrolled(tally, layout)
     for operation in tally.operations:
         if operation.name in REDUCE or operation.name.removesuffix("64") in REDUCE:
-            steps = [o.loop in unrolled or not o.loop for o in tally.operations if o.name == "welford_step"]
-            reduce(warp, operation, layout, bool(steps) and all(steps) and not tally.uncounted)
+            counted = any(o.name == "welford_step" for o in tally.operations) and not tally.uncounted
+            reduce(warp, operation, layout, counted)
             continue
         count = operation.trips * operation.count * evaluations(operation, layout, tally)
         name = operation.name
@@ -74,7 +74,8 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
             continue
         if name.startswith("index_") and operation.linear and operation.loop:
             count /= tally.loops[operation.loop]  # what a loop adds to it is added to the address
-        if name == "welford_step" and (operation.loop in unrolled or not operation.loop):
+        # without a mask all elements have the same count: its reciprocal, if it is no constant, serves all of a trip
+        if name == "welford_step" and (operation.loop in unrolled or not operation.loop or not tally.uncounted):
             name = "welford_counted"
         elif name == "online_softmax_step" and operation.trips == 1:
             name = "online_softmax_first"
