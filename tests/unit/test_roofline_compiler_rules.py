@@ -10,6 +10,7 @@ from ridgeline.roofline import estimate
 from ridgeline.roofline.architecture import HOPPER
 from ridgeline.roofline.costs import COST
 from ridgeline.roofline.instructions import OVERHEAD
+from ridgeline.roofline.layout import Layout
 from ridgeline.roofline.triton_model import Analysis, analyse, demand
 from roofline_kernels import H200, inductor_file, launch, pointwise
 
@@ -249,3 +250,16 @@ tl.store(out_ptr0 + (r0_index + 1024*xindex), tmp1, None)"""
         assert found is not None
         costs.append(found.warp.by_operation["scan"])
     assert costs[1] > 10 * costs[0]
+
+
+def test_weights_by_channel_in_single_precision_beside_halves_lie_over_two_groups_of_lanes() -> None:
+    body = (
+        "x0 = xindex % 64\ntmp0 = tl.load(in_ptr0 + (xindex), None).to(tl.float32)\n"
+        "tmp1 = tl.load(in_ptr1 + (x0), None, eviction_policy='evict_last')\ntl.store(out_ptr0 + (xindex), tmp0 * tmp1, None)"
+    )
+    found = walked(body, {"in_ptr0": "*bf16", "in_ptr1": "*fp32", "out_ptr0": "*bf16"}, 1 << 22)
+    weights = next(a for a in found.tally.accesses if a.pointer == "in_ptr1")
+    whole = next(a for a in found.tally.accesses if a.pointer == "in_ptr0")
+    layout = Layout(found.tally, 128)
+    assert layout.lines(whole) == 4  # 512 bytes of a warp
+    assert layout.lines(weights) == 8  # 32 lanes of 16 bytes, 32 bytes apart

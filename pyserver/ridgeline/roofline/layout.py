@@ -213,6 +213,23 @@ class Layout:
         return min(float(hold), self.vector, self.elements(operation.axes)) if hold > 1 else 1.0
 
     def lines(self, access: Access) -> float:
+        """Clocks of the first-level cache for one access of a warp: a line each, looked up for as many lanes at once as ask for 128
+        bytes. Lanes of an access that is narrower than the thread's vector (weights in single precision beside halves) lie
+        apart, so that such a group spans several."""
+        asked = self.width(access) * access.size
+        groups = max(1.0, WARP * asked / CACHE_LINE)
+        apart = min(self.of(access).vector * access.size / asked, self.places(access) * access.size / CACHE_LINE)
+        spread = groups * max(1.0, apart) if self.read_again(access) else 1.0
+        return max(self.touched(access), spread)
+
+    def read_again(self, access: Access) -> bool:
+        """Whether a pointwise kernel reads a small row (by channel) for each of its elements."""
+        axis = max(access.axes, default="")
+        if len(self.axes) != 1 or not access.known or not axis or access.store:
+            return False
+        return access.run(axis, self.whole(axis)) > 1 and self.places(access) < self.threads * self.vector
+
+    def touched(self, access: Access) -> float:
         """Cache lines that one access of a warp touches; one where that depends on data. An access that is contiguous along
         some axis has its lanes there (it gets a layout of its own); lanes of the others lie a thread's vector apart."""
         axis = max(access.axes, key=lambda a: (access.run(a, self.whole(a)), a), default="")
