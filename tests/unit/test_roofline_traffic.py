@@ -13,7 +13,7 @@ from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.peaks import device_spec
-from ridgeline.roofline.traffic import ATOMIC, PARTIAL, lines
+from ridgeline.roofline.traffic import ATOMIC, KEPT, PARTIAL, lines, traffic
 from ridgeline.roofline.triton_model import analyse
 from roofline_kernels import H200, inductor_file, launch, op, pointwise
 
@@ -54,6 +54,24 @@ def test_a_write_to_a_part_of_a_sector_costs_more_than_a_whole_one() -> None:
     assert whole.cache_write == N * 4
     assert scattered.cache_write == pytest.approx(N * 32 * PARTIAL)
     assert asked(copied("xindex", "y + 8192*x", "*bf16")).cache_write == pytest.approx(N * 32 * PARTIAL)
+
+
+def test_a_table_beyond_the_cache_is_fetched_again_for_the_share_that_it_lost() -> None:
+    row = "y = xindex // 512\nx = xindex % 512\ntmp9 = tl.load(in_ptr1 + (y), xmask)\n"
+    text = pointwise(
+        "k",
+        {"in_ptr0": "*fp32", "in_ptr1": "*i64", "out_ptr0": "*fp32"},
+        16 * N,
+        row + "tmp0 = tl.load(in_ptr0 + (x + 512*tmp9), xmask)\ntl.store(out_ptr0 + (xindex), tmp0, xmask)",
+    )
+    found = analyse(launch(text, "k", 16 * N // 1024))
+    assert found is not None
+    asked_for, table, indices, cache = 16 * N * 4, 4 * N * 4, 16 * N // 512 * 8, 6e7
+    sizes = {"in_ptr0": table, "in_ptr1": indices, "out_ptr0": asked_for}
+    read, _, fetched, _ = traffic(found.tally, sizes, cache)
+    assert read == table + indices
+    assert fetched == pytest.approx(asked_for * (1 - cache * KEPT / table) + indices)
+    assert traffic(found.tally, sizes, 1e9)[2] == table + indices
 
 
 def test_an_atomic_operation_is_a_sector_each() -> None:

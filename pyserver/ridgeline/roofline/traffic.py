@@ -54,10 +54,23 @@ def traffic(tally: Tally, sizes: Mapping[str, int], cache: float | None = None) 
             bursts = min(bursts, whole) if whole is not None else bursts
             fetched += bursts
             again.append((min(sweeps(a, tally) for a in accesses), bursts))
+            if whole and cache and all(a.known for a in accesses):
+                fetched += max(0.0, gathered(accesses) * (1.0 - cache * KEPT / whole) - bursts)
     if cache:
         moved = fetched + totals[True]
         fetched += sum((times - 1) * size for times, size in again if times > 1 and moved / times > cache * KEPT)
     return totals[False], totals[True], fetched, upper
+
+
+def gathered(accesses: list[Access]) -> float:
+    """Bytes that loaded indices ask of a table, every time that one asks. Those of the part of the table that the second-level cache
+    keeps are found there."""
+    asked: dict[object, float] = {}
+    for access in accesses:
+        if any(a.name.startswith("loaded") for a in access.terms):
+            key = access.offset, tuple(sorted((a.name, c) for a, c in access.terms.items() if c))
+            asked[key] = max(asked.get(key, 0.0), float(access.distinct() * access.size))
+    return sum(asked.values())
 
 
 def sweeps(access: Access, tally: Tally) -> float:
