@@ -9,8 +9,8 @@ import pytest
 from ridgeline.roofline import estimate
 from ridgeline.roofline.architecture import HOPPER
 from ridgeline.roofline.costs import COST
-from ridgeline.roofline.instructions import OVERHEAD
-from ridgeline.roofline.layout import Layout
+from ridgeline.roofline.instructions import OVERHEAD, meeting
+from ridgeline.roofline.layout import Blocked, Layout
 from ridgeline.roofline.triton_model import Analysis, analyse, demand
 from roofline_kernels import H200, inductor_file, launch, pointwise
 
@@ -263,3 +263,11 @@ def test_weights_by_channel_in_single_precision_beside_halves_lie_over_two_group
     layout = Layout(found.tally, 128)
     assert layout.lines(whole) == 4  # 512 bytes of a warp
     assert layout.lines(weights) == 8  # 32 lanes of 16 bytes, 32 bytes apart
+
+
+@pytest.mark.parametrize(("vector", "warps", "ways"), [(4, 4, 4), (1, 4, 4), (8, 4, 4), (4, 8, 8)])
+def test_words_of_reductions_across_warps_meet_in_banks(vector: int, warps: int, ways: int) -> None:
+    lanes = 32 // vector
+    block = Blocked(("x", "r0_"), vector, {"x": lanes, "r0_": vector}, {"x": 1, "r0_": warps}, {"x": vector, "r0_": 1})
+    assert meeting(block, frozenset("x"), warps) == ways
+    assert meeting(block, frozenset(), warps) == 1

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ridgeline.roofline.costs import ALU, COST, DOUBLE, ELEMENT, FLOPS, HEAVY, REDUCE, SPECIAL
-from ridgeline.roofline.layout import WARP, Layout
+from ridgeline.roofline.layout import WARP, Blocked, Layout
 from ridgeline.roofline.tally import Operation, Tally
 
 OVERHEAD = 1.04
@@ -46,6 +46,8 @@ class Warp:
     """Clocks of the first-level cache: a line looked up takes one, what lanes and warps exchange more."""
     exchanges: float = 0.0
     """Those of what they exchange."""
+    conflicts: float = 0.0
+    """Those that exchanges take longer because their words meet in banks of shared memory."""
     flops: float = 0.0
     """Floating-point operations of one program (all warps)."""
     by_operation: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -103,7 +105,7 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     # a predicated load makes its policy with its neighbour's, others share one that is made at the beginning
     warp.add("program", COST["program"] + COST["policy"] * max(float(tally.policy), hinted / 2))
     convert(warp, tally, layout)
-    warp.exchanges = EXCHANGE_CLOCKS * max(0.0, warp.load_store - accessed)
+    warp.exchanges = EXCHANGE_CLOCKS * max(0.0, warp.load_store - accessed) + warp.conflicts
     warp.lines += warp.exchanges
     for dot in tally.dots:
         warp.flops += dot.flops * dot.trips
@@ -188,6 +190,8 @@ def reduce(warp: Warp, operation: Operation, layout: Layout, counted: bool = Fal
         combined += parts * math.log2(warps)
         shuffles += parts * math.log2(warps) * words
         moved = 2 * (rows + parts) * words
+        ways = meeting(main, layout.shape_of(operation.axes) - along, warps)
+        warp.conflicts += rows * words * max(0.0, ways - EXCHANGE_CLOCKS) * operation.trips
         first = 0.0 if warp.by_operation["across"] else COST["across"]
         warp.add("across", first + COST["barriers"] * operation.trips)
     issued = combined * combine + rows * held * ELEMENT.get(name, 0.0) + shuffles + moved
@@ -197,6 +201,17 @@ def reduce(warp: Warp, operation: Operation, layout: Layout, counted: bool = Fal
     warp.add(name, issued * operation.trips)
     warp.load_store += (shuffles + moved) * operation.trips
     warp.flops += layout.size(operation.axes) * operation.trips * FLOPS.get(name, 0.0)
+
+
+def meeting(main: Blocked, rows: frozenset[str], warps: int) -> float:
+    """Lanes whose words meet in one of the 32 banks when warps store what their rows came to: those of a row lie together, one a warp
+    (getOrderWithAxisAtBeginning), so that the next lane's row lies a vector of rows further."""
+    axis = next((a for a in main.order if a in rows), None)
+    if axis is None:
+        return 1.0
+    lanes = main.lanes.get(axis, 1)
+    apart = warps * (min(main.vector, main.held.get(axis, 1)) if axis == main.order[0] else 1)
+    return lanes / max(1.0, min(lanes, 32 / min(32, apart)))
 
 
 def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
