@@ -73,6 +73,24 @@ def attention(batch: int, heads: int, tokens: int, width: int, us: float, backwa
     return op(f"aten::{name}", dims, [HALF] * len(dims), us, symbol, grid=(132, 1, 1), block=(384, 1, 1))
 
 
+STRIDED = "sm90_xmma_dgrad_implicit_gemm_indexed_{}_nhwckrsc_nhwc_tilesize{}_warpgroupsize{}x1x1_g1_strided_execute_kernel__5x_cudnn"
+
+
+def transposed(source: list[int], channels: int, kind: str, us: float, symbol: str, grid: tuple[int, ...], threads: int) -> KernelInput:  # fmt: skip
+    """``cudnn_convolution_transpose`` with filters of 4 by 4 and a stride of 2."""
+    dims: list[Any] = [source, [source[1], channels, 4, 4], *[[]] * 8]
+    types = [kind, kind, *["ScalarList"] * 4, *["Scalar"] * 4]
+    concrete = ["", "", "[1, 1]", "[0, 0]", "[2, 2]", "[1, 1]", "1", "False", "False", "True"]
+    name = "aten::cudnn_convolution_transpose"
+    return op(name, dims, types, us, symbol, grid=grid, block=(threads, 1, 1), concrete_inputs=concrete)
+
+
+def fft(symbol: str, us: float, grid: tuple[int, ...], block: tuple[int, ...]) -> KernelInput:
+    """Of 128 by 128 real numbers."""
+    dims: list[Any] = [[16, 64, 128, 128], [], [], []]
+    return launch("_fft_r2c", dims, F32, us, f"void {symbol}, (padding_t)6, unsigned int, float>", grid, block)
+
+
 COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     # name -> kernel, percent of compute and of memory, points that the estimate may be off
     "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
@@ -95,7 +113,7 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     ),
     "an image of three channels, gathered without shared memory": (
         convolved([128, 3, 240, 240], [32, 3, 3, 3], ["[1, 1]", "[2, 2]"], HALF, 133.3, "sm80_xmma_fprop_implicit_gemm_indexed_wo_smem_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x32x16_stage1_warpsize4x1x1_g1_tensor16x8x16_aligna2_alignc4_execute_kernel__5x_cudnn", (1, 14400, 1)),
-        54, 43, 15,  # 29 instructions where 24 are counted
+        54, 43, 11,
     ),
     "rows of half a line in a convolution": (
         convolved([64, 96, 56, 56], [192, 96, 2, 2], ["[0, 0]", "[2, 2]"], "c10::BFloat16", 51.0, "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_64x128_32x6_nhwc_align8>", (1568, 1, 1)),
@@ -125,6 +143,44 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     "rows of 288 bytes in a convolution": (
         convolved([128, 24, 60, 60], [144, 24, 1, 1], ["[0, 0]", "[1, 1]"], HALF, 55.8, "nvjet_sm90_hsh_144x256_64x4_1x2_h_ssched_bz_coopA_TNN", (2, 66, 1), 384),
         15, 64, 3,
+    ),
+    "phases of a transposed convolution, positions fetched by threads": (
+        transposed([512, 256, 8, 8], 128, "c10::BFloat16", 58.0, STRIDED.format("bf16bf16_bf16f32_f32", "256x128x64", 2), (66, 2, 1), 384),
+        61, 56, 3,
+    ),
+    "the same with three channels, which take a whole tile": (
+        transposed([512, 128, 16, 16], 3, "c10::BFloat16", 88.6, STRIDED.format("bf16bf16_bf16f32_f32", "256x64x64", 1), (30, 4, 1), 384),
+        39, 64, 5,
+    ),
+    "the same with an image that the cache does not hold": (
+        transposed([128, 128, 32, 32], 64, F32, 159.6, STRIDED.format("f32f32_tf32f32_f32", "256x64x32", 1), (120, 1, 1), 384),
+        47, 70, 7,
+    ),
+    "a transposed convolution to three channels, element by element": (
+        transposed([128, 64, 64, 64], 3, F32, 290.0, "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>", (1, 128, 128), 64),
+        44, 70, 6,
+    ),
+    "clearing what others add to": (
+        transposed([128, 64, 64, 64], 3, F32, 18.6, "void cudnn::engines_precompiled::scalePackedTensor_kernel<float, float>", (24576, 1, 1), 256),
+        76, 29, 12,
+    ),
+    "rows of a transform, real": (fft("vector_fft_symm_r2c<128u, EPT<8u>, 8u, 32u", 41.9, (16384, 1, 1), (8, 8, 1)), 35, 80, 10),
+    "columns of a transform": (fft("regular_fft<128u, EPT<16u>, 32u, 4u", 42.4, (2080, 1, 1), (32, 8, 1)), 27, 57, 4),
+    "a product of complex numbers": (
+        launch("bmm", [[1152, 16, 64], [1152, 64, 64]], "c10::complex<float>", 22.0, "void cutlass::Kernel2<cutlass_80_tensorop_c1688gemm_32x32_16x4_nn_align1>", (2, 1, 1152), (128, 1, 1), input_strides=[[1, 73728, 1152]] * 2),
+        59, 62, 33,
+    ),
+    "a convolution of one pixel and three channels without matrix units": (
+        convolved([16, 3, 128, 128], [64, 3, 1, 1], ["[0, 0]", "[1, 1]"], F32, 28.8, "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>", (16, 16, 16)),
+        66, 77, 11,
+    ),
+    "a number times a tensor, into another": (
+        launch("mul", [[], [16, 64, 128, 128], [16, 64, 128, 128]], F32, 32.8, f"{AT}vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >, std::array<char*, 2ul> >", (16384, 1, 1), (128, 1, 1), types=["double", F32, F32]),
+        6, 71, 13,
+    ),
+    "before the gradient of attention: zeros in single precision": (
+        op("aten::_cudnn_attention_backward", [[512, 8, 77, 64]] * 5, ["c10::BFloat16"] * 5, 44.0, "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>", grid=(5, 512, 8), block=(128, 1, 1)),
+        31, 68, 3,
     ),
 }  # fmt: skip
 

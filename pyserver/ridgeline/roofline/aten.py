@@ -57,6 +57,7 @@ FUNCTIONS: dict[str, dict[str, float]] = {
     "atan2": {"log": 1}, "floor_divide": {"divide": 1}, "remainder": {"integer_divide": 1}, "native_dropout": {"philox": 0.3}, "bernoulli": {"philox": 0.3},
     "normal": {"philox": 0.4}, "uniform": {"philox": 0.3}, "random": {"philox": 0.3}, "rand": {"philox": 0.3}, "exponential": {"philox": 0.3, "log": 1},
 }  # fmt: skip
+BINARY = {"add", "sub", "mul", "div", "pow", "maximum", "minimum", "atan2", "remainder", "floor_divide", "fmod"}
 GATHERS = {"embedding", "index_select", "gather", "index", "take", "_index", "take_along_dim", "embedding_renorm"}
 SCATTERS = {"index_put", "_index_put_impl", "scatter", "scatter_add", "index_add", "index_copy", "embedding_dense_backward", "index_fill", "scatter_reduce", "masked_scatter"}  # fmt: skip
 NORMS = {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "rms_norm", "_fused_rms_norm", "batch_norm", "layer_norm", "cudnn_batch_norm_backward", "native_batch_norm_backward"}  # fmt: skip
@@ -87,6 +88,8 @@ def demand(kernel: KernelInput) -> Demand | None:
     given = found
     if name in UNARY and len(found) == 2 and found[0].shape == found[1].shape:
         given, found = found, found[:1]  # the other is the result
+    if name in BINARY and len(found) == 3 and found[2].elements == max(t.elements for t in found[:2]):
+        found = found[:2]  # an out= variant's result is not read
     read, write, upper = moved(name, found, kernel)
     fetched = read + sum(t.fetched_bytes - t.distinct_bytes for t in found) if read and not upper else read
     threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))

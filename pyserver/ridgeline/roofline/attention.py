@@ -27,6 +27,8 @@ bias costs. Read off Nsight Compute on an H200."""
 SHARED = {False: 1.56, True: 7.3}
 BIAS_SHARED = 4.6
 """Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, and the bias (same source)."""
+HELPER_ISSUE = 160.0
+"""Instructions of a warp of the kernels before and after a gradient: twelve launches, 141 to 181 (same source)."""
 TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
 """Queries, keys and width of a block in the names of cuDNN's kernels."""
 DIAGONAL = 128
@@ -132,9 +134,14 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
     code was not measured here."""
     symbol = kernel.symbol.lower()
     if any(mark in symbol for mark in HELPERS) or not any(mark in symbol for mark in PRODUCTS):
-        size = float(work.batch * work.heads * work.queries * work.width * work.itemsize)
-        programs = math.prod(kernel.grid or (1,)) * -(-math.prod(kernel.block or (1,)) // 32)
-        return Demand(read=2 * size, write=size, flops=0.0, issued=min(programs * 80.0, size / 2), guessed=True)
+        rows = float(work.batch * work.heads * work.queries)
+        size = rows * work.width * work.itemsize
+        warps = math.prod(kernel.grid or (1,)) * -(-math.prod(kernel.block or (1,)) // 32)
+        # before: the output times its gradient, and zeros in single precision that queries' gradients are added to
+        before = "dot_do_o" in symbol
+        write = rows * 4 * (1 + work.width) if before else size
+        issued = warps * HELPER_ISSUE
+        return Demand(read=2 * size, write=write, flops=0.0, issued=issued, guessed=True, cold=not before)
     result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
     if result.flop_type == "fp32":
         result.flop_type = "tf32"  # three products of it for each in the kernels that keep single precision

@@ -1,14 +1,12 @@
-"""Convolutions as implicit matrix products: 2·N·Cout·Cin/groups·(kernel size)·(output positions) FLOPs, the same again for
-the gradient of the input and of the weight (torch.utils.flop_counter, conv_flop_count)."""
+"""Convolutions as implicit matrix products, by the kernel that computes one."""
 
 from __future__ import annotations
 
-import ast
 import math
 import re
-from dataclasses import dataclass
-from typing import Any
 
+from ridgeline.roofline.aten import OTHER as OTHER_ISSUE
+from ridgeline.roofline.conv_shapes import BACKWARD, Convolution, convolution
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import (
@@ -17,9 +15,11 @@ from ridgeline.roofline.gemm import (
     SIMT_ISSUE,
     SIMT_SHARED,
     SINGLE_CLOCKS,
+    SINGLE_PROLOGUE,
     SINGLE_TURNED,
     SPLIT_REDUCE_ISSUE,
     TURNED,
+    Product,
     by_tiles,
     feed,
     is_simt,
@@ -30,25 +30,13 @@ from ridgeline.roofline.gemm import (
     transposed_factors,
     up,
     warps,
+    without_matrix_units,
 )
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.tensors import base_name
+from ridgeline.roofline.traffic import ATOMIC
 
-FORWARD = {
-    "convolution", "_convolution", "cudnn_convolution", "conv1d", "conv2d", "conv3d", "cudnn_convolution_relu",
-    "cudnn_convolution_add_relu", "cudnn_convolution_transpose", "miopen_convolution", "mkldnn_convolution", "slow_conv2d_forward",
-    "_slow_conv2d_forward", "thnn_conv2d", "conv_transpose2d", "_conv_depthwise2d", "conv_depthwise3d", "_convolution_pointwise",
-    "convolution_overrideable", "conv_transpose1d", "conv_transpose3d",
-}  # fmt: skip
-KERNEL_SIZE_FIRST = {
-    "_conv_depthwise2d",
-    "conv_depthwise3d",
-    "slow_conv2d_forward",
-    "_slow_conv2d_forward",
-    "thnn_conv2d",
-}
-"""Ops whose first list is the size of the filter."""
-BACKWARD = {"convolution_backward", "cudnn_convolution_backward", "miopen_convolution_backward", "convolution_backward_overrideable"}  # fmt: skip
+__all__ = ["Convolution", "convolution", "demand"]
 LAYOUT = (
     "nchwtonhwc",
     "nhwctonchw",
@@ -77,121 +65,28 @@ kernels of 3x3 and 7x7 filters with strides of 1 and 2 within 12 % (Nsight Compu
 GENERIC_DEPTHWISE = {"forward": 12.8, "backward": 18.6, "grad_weight": 40.6}
 """The same where the size of the filter is no template argument (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an
 address, for gradients divisions a tap; read off Nsight Compute, one kernel each."""
-DIRECT = {"convolve_common_engine": 3.1, "precomputed_convolve_sgemm": 2.5}
-DIRECT_SHARED = 0.25
-"""Instructions for 32 multiply-adds of kernels that cuDNN has for few channels, and clocks of the first-level cache for one: one
-kernel each, of three channels (same source), so that their bound is borderline."""
+DIRECT = {
+    "convolve_common_engine": 2.9,
+    "dgrad_engine": 2.9,
+    "wgrad_alg0_engine": 2.9,
+    "precomputed_convolve_sgemm": 2.5,
+}
+DIRECT_SHARED, WGRAD_SHARED = 0.7, 1.15
+"""Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: five kernels
+within a tenth, of three channels (same source); their bound is borderline."""
+SECTOR = 32
+GATHERED_LINES = 2
+"""Times that a line takes the second-level cache when threads fetch it 16 bytes at a time."""
 HOPPERS = ("nvjet", "sm90_xmma_gemm", "sm90_xmma_fprop_implicit")
-GATHERED_ISSUE = 24.0
-"""Instructions for 32 elements that a kernel without shared memory gathers from an image of few channels: two, 19 and 29."""
+GATHERED_ISSUE = 19.0
+"""Instructions for 32 elements that a kernel without shared memory gathers from an image of few channels: five within a tenth."""
 THIN, THIN_ISSUE = 32, 1.5
 """Positions below which a tile of a layout conversion is mostly empty, and what its single elements cost more (same source)."""
 
 
-@dataclass(slots=True, frozen=True)
-class Convolution:
-    input: Tensor
-    weight: Tensor
-    output_shape: tuple[int, ...]
-    groups: int
-    transposed: bool
-
-    @property
-    def flops(self) -> float:
-        positions = math.prod((self.input.shape if self.transposed else self.output_shape)[2:])
-        taps = math.prod(self.weight.shape[2:])
-        batch = self.input.shape[0]
-        return 2.0 * batch * positions * taps * self.weight.shape[0] * self.weight.shape[1]
-
-    @property
-    def output_bytes(self) -> int:
-        return math.prod(self.output_shape) * self.input.itemsize
-
-    @property
-    def used_bytes(self) -> float:
-        """Of the input what any filter reaches: with a stride beyond the filter's size it skips pixels, which lie apart where the
-        channels run fastest."""
-        source = self.input
-        if self.transposed or not source.strides or source.strides[1] != 1:
-            return float(source.bytes)
-        reached = 1.0
-        for size, taps, out in zip(source.shape[2:], self.weight.shape[2:], self.output_shape[2:]):
-            reached *= min(1.0, taps * out / size)
-        return source.bytes * reached
-
-    @property
-    def depthwise(self) -> bool:
-        return self.groups > 1 and self.weight.shape[1] == 1
-
-
-def convolution(kernel: KernelInput) -> Convolution | None:
-    """Shapes of a convolution from its op's arguments; None for other ops or where shapes are missing."""
-    name = base_name(kernel)
-    found = [t for t in tensors(kernel) if len(t.shape) >= 3]
-    values = [_literal(v) for v in kernel.concrete_inputs or []]
-    if name in BACKWARD and len(found) >= 3:
-        gradient, source, weight = found[0], found[1], found[2]
-        return Convolution(source, weight, gradient.shape, _groups(values, source, weight), _flag(values))
-    if name not in FORWARD or len(found) < 2:
-        return None
-    source, weight = found[0], found[1]
-    transposed = "transpose" in name or (name in ("convolution", "_convolution") and _flag(values))
-    groups = _groups(values, source, weight)
-    lists = [v for v in values if isinstance(v, list) and v and all(isinstance(n, int) for n in v)]
-    if name in KERNEL_SIZE_FIRST:
-        lists = lists[1:]
-    spatial = len(source.shape) - 2
-    if name.startswith(("cudnn", "miopen")) and len(lists) >= 2:
-        if "transpose" in name and len(lists) > 3:
-            del lists[1]  # what is added to the output's sides
-        padding, stride = lists[0], lists[1]
-    else:
-        stride, padding = (lists[0] if lists else [1]), (lists[1] if len(lists) > 1 else [0])
-    dilation = lists[2] if len(lists) > 2 else [1]
-    stride, padding, dilation = (_wide(v, spatial) for v in (stride, padding, dilation))
-    if len(weight.shape) != len(source.shape):
-        return None
-    if transposed:
-        sizes = [
-            (n - 1) * s - 2 * p + d * (w - 1) + 1
-            for n, w, s, p, d in zip(source.shape[2:], weight.shape[2:], stride, padding, dilation)
-        ]
-        channels = weight.shape[1] * groups
-    else:
-        sizes = [
-            (n + 2 * p - d * (w - 1) - 1) // max(1, s) + 1
-            for n, w, s, p, d in zip(source.shape[2:], weight.shape[2:], stride, padding, dilation)
-        ]
-        channels = weight.shape[0]
-    if any(n <= 0 for n in sizes):
-        return None
-    return Convolution(source, weight, (source.shape[0], channels, *sizes), groups, transposed)
-
-
-def _literal(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return None
-
-
-def _flag(values: list[Any]) -> bool:
-    return next((v for v in values if isinstance(v, bool)), False)
-
-
-def _groups(values: list[Any], source: Tensor, weight: Tensor) -> int:
-    whole = source.shape[1] // weight.shape[1] if weight.shape[1] and source.shape[1] % weight.shape[1] == 0 else 1
-    return max(1, whole)
-
-
-def _wide(values: list[int], spatial: int) -> list[int]:
-    return (values * spatial)[:spatial] if len(values) == 1 else values[:spatial]
-
-
-def demand(kernel: KernelInput, work: Convolution) -> Demand:
-    """One kernel of a convolution. Helpers that change the layout move one of its tensors; the others do the product."""
+def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = None) -> Demand:
+    """One kernel of a convolution. Helpers that change the layout move one of its tensors; the others do the product.
+    ``cache_bytes``: of the second-level cache."""
     symbol = kernel.symbol.lower()
     sizes = (work.input.bytes, work.weight.bytes, work.output_bytes)
     if any(mark in symbol for mark in LAYOUT):
@@ -200,16 +95,15 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
         issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
         return Demand(read=0.0, write=0.0, flops=0.0, issued=issued, guessed=True)
     if any(mark in symbol for mark in SPLIT_REDUCTION):  # at least two parts in fp32 are added
-        made = float(sizes[1] if base_name(kernel) in BACKWARD else sizes[2])
+        made = float(sizes[1] if base_name(kernel) in BACKWARD else sizes[2 if work.makes == "output" else 0])
         elements = made / work.input.itemsize
         issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
         return Demand(read=8.0 * elements, write=made, flops=elements, issued=issued, guessed=True)
-    if base_name(kernel) in BACKWARD:
-        weight_gradient = "wgrad" in symbol or "weight" in symbol
-        read = float(sizes[2] + (work.used_bytes if weight_gradient else sizes[1]))
-        write = float(sizes[1] if weight_gradient else sizes[0])
-    else:
-        read, write = work.used_bytes + sizes[1], float(sizes[2])
+    tensors = {"input": float(sizes[0]), "weight": float(sizes[1]), "output": float(sizes[2])}
+    write = tensors.pop(work.makes)
+    if "input" in tensors:
+        tensors["input"] = work.used_bytes
+    read = sum(tensors.values())
     kind = rate_key(work.input.type)
     result = Demand(read=read, write=write, flops=work.flops, flop_type=kind)
     if work.depthwise or "depthwise" in symbol:
@@ -223,6 +117,11 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
             result.issued = results * (CUDNN_TAP * taps + CUDNN_RESULT) + pixels * CUDNN_PIXEL
         result.top = "address arithmetic and loads of a depthwise convolution"
         return result
+    if "scalepackedtensor" in symbol:  # cleared, because others add to it; not read when the factor is zero
+        threads = float(programs(kernel) * warps(kernel) * 32)
+        return Demand(
+            read=0.0, write=threads * work.input.itemsize, flops=0.0, issued=threads / 32 * OTHER_ISSUE, guessed=True
+        )
     if "reduce_wgrad" in symbol:  # adds what each image gave
         parts = float(work.input.shape[0] * sizes[1])
         issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
@@ -230,9 +129,16 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     direct = next((n for k, n in DIRECT.items() if k in symbol), None)
     if direct is not None:
         result.issued = work.flops / 2 / 32 * direct
-        result.shared_clocks = 4 * result.issued * DIRECT_SHARED
+        along = WGRAD_SHARED if work.makes == "weight" else DIRECT_SHARED
+        result.shared_clocks = 4 * work.flops / 2 / 32 * along
+        if work.makes == "input":  # each tap that reaches an element adds to it, alone
+            added = work.input.elements * math.prod(work.weight.shape[2:]) / work.phases
+            result.cache_write = added * ATOMIC * SECTOR
         result.top = "addresses and multiply-adds of a convolution of few channels"
         result.doubtful = True
+        return result
+    if tile_of(symbol) and ("simt_sgemm" in symbol or "ffma" in symbol):
+        without_matrix_units(result, kernel, as_product(work))
         return result
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
         result.issued = work.flops / 2 / 32 * SIMT_ISSUE
@@ -243,19 +149,19 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     filled = 1.0
     columns = work.weight.shape[0] // work.groups
     depth = work.weight.shape[1] * math.prod(work.weight.shape[2:])
-    if base_name(kernel) in BACKWARD and "dgrad" in symbol:  # the sides change their roles, and each tap is padded
+    if work.makes == "input":  # the sides change their roles, and each tap is padded
         columns, depth = work.weight.shape[1], columns
     if tile and columns and depth:
         narrow = min(tile[0], tile[1])
-        filled = up(columns, min(narrow, up(columns, 8))) / columns * up(depth, min(tile[2], 64)) / depth
-        filled = min(8.0, filled)
-        if "wgrad" in symbol:  # filters by channels of one tap, in whole tiles
+        least = narrow if work.makes == "input" and "sm90_xmma" in symbol else min(narrow, up(columns, 8))
+        filled = up(columns, least) / columns * up(depth, min(tile[2], 64)) / depth
+        if work.makes == "weight" and "wgrad" in symbol:  # filters by channels of one tap, in whole tiles
             channels = work.weight.shape[1]
             filled = up(columns, tile[0]) / columns * up(channels, tile[1]) / channels
     result.tensor_flops = work.flops * filled
     result.flop_type = "tf32" if kind == "fp32" else kind
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(kernel.symbol) else 1.0
-    if tile and result.tensor_rate < 1 and base_name(kernel) in FORWARD and not work.transposed:
+    if tile and result.tensor_rate < 1 and work.makes == "output":
         implicit(result, kernel, work, tile)
     elif tile and result.tensor_rate < 1:
         blocks = float(programs(kernel))
@@ -263,30 +169,64 @@ def demand(kernel: KernelInput, work: Convolution) -> Demand:
     else:
         result.shared_per_tensor = shared_per_tensor(kernel.symbol, tile)
         if tile:
-            on_hopper(result, kernel, work, tile)
+            on_hopper(result, kernel, work, tile, cache_bytes)
     return result
 
 
-def on_hopper(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple[int, int, int]) -> None:
+def as_product(work: Convolution) -> Product:
+    """Its sides as one product's."""
+    filters, depth = work.weight.shape[0], math.prod(work.weight.shape[1:])
+    made = work.output_shape[0] * math.prod(work.output_shape[2:])
+    rows, columns, along = {
+        "output": (made, filters, depth),
+        "input": (made, depth, filters),
+        "weight": (filters, depth, made),
+    }[work.makes]
+    size = work.input.itemsize
+    return Product(1, rows, columns, along, size, size, work.input.type, 0.0)
+
+
+def on_hopper(
+    result: Demand, kernel: KernelInput, work: Convolution, tile: tuple[int, int, int], cache_bytes: int | None
+) -> None:
     """With Hopper's copies of whole tiles: factors and sums as in a product (:mod:`ridgeline.roofline.gemm`)."""
     symbol, size = kernel.symbol, work.input.itemsize
     taps = math.prod(work.weight.shape[2:])
-    forward = base_name(kernel) in FORWARD and not work.transposed
-    if forward and any(mark in symbol for mark in HOPPERS) and work.groups == 1:
+    if work.makes == "output" and any(mark in symbol for mark in HOPPERS) and work.groups == 1:
         positions = work.output_shape[0] * math.prod(work.output_shape[2:])
         sides = (1, positions, work.weight.shape[0], work.weight.shape[1] * taps)
         by_tiles(result, symbol, tile, sides, size, size)
         result.shared_clocks += sums_stored(symbol, float(work.output_bytes), size)
-    elif base_name(kernel) in BACKWARD and "sm90_xmma" in symbol and work.groups == 1:
+    elif work.makes != "output" and "sm90_xmma" in symbol and work.groups == 1:
         filters, channels = work.weight.shape[:2]
         made, given = (shape[0] * math.prod(shape[2:]) for shape in (work.output_shape, work.input.shape))
-        if "wgrad" in symbol:  # a product for every tap
+        if work.makes == "weight":  # a product for every tap
             by_tiles(result, symbol, tile, (taps, filters, channels, made), size, size)
-        elif "dgrad" in symbol:  # a stride leaves only some taps to a position
-            by_tiles(result, symbol, tile, (1, given, channels, round(filters * taps * made / given)), size, size)
+        else:  # a stride leaves only some taps to a position
+            depth = round(filters * taps * made / given)
+            by_tiles(result, symbol, tile, (1, given, channels, depth), size, size)
+            if "indexed" in symbol:
+                indexed(result, work, tile, (given, channels, depth), cache_bytes)
     if "xmma" in symbol and result.flop_type == "tf32":
         first, second = (True, True) if "wgrad" in symbol else transposed_factors(symbol)
         result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0])
+
+
+def indexed(
+    result: Demand, work: Convolution, tile: tuple[int, int, int], sides: tuple[int, int, int], cache_bytes: int | None
+) -> None:
+    """A gradient of a strided convolution's input, phase after phase of the stride: threads fetch the positions, 16 bytes each.
+
+    Each of their lines then takes the second-level cache twice as long as with a copy of whole tiles (six kernels in 16 and 32 bits
+    within a tenth); blocks that lie beside each other ask for the same positions at the same time, which costs it once. Every
+    phase reads all that there is: from memory again as far as it does not stay in the cache beside what is written.
+    """
+    rows, columns, depth = sides
+    size = work.input.itemsize
+    result.tiles_read = float(depth * size * (GATHERED_LINES * rows + columns * -(-rows // tile[0])))
+    if cache_bytes:
+        lost = ((result.read or 0.0) + (result.write or 0.0)) / cache_bytes - 1
+        result.fetched = (result.read or 0.0) * (1 + (work.phases - 1) * min(1.0, max(0.0, lost)))
 
 
 def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple[int, int, int]) -> None:
@@ -318,8 +258,10 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
     result.cache_read = float(blocks * steps * (positions + filters) * row * waste)
     if gathered:
         loads = blocks * steps * (positions + filters) * depth / 32
-        result.shared_clocks = 4 * loads * (SINGLE_CLOCKS + SINGLE_TURNED)
-        result.issued = loads * GATHERED_ISSUE
+        result.shared_clocks = 4 * loads * (SINGLE_CLOCKS + (SINGLE_TURNED if size == 4 else 0.0))
+        # straight from registers: a store of a warp is two sums of each lane, in eight rows
+        result.shared_clocks += 4 * 8 * (result.write or 0.0) / (64 * size)
+        result.issued = loads * GATHERED_ISSUE + blocks * warps(kernel) * SINGLE_PROLOGUE
         result.top = "addresses of single elements of the image"
         return
     feed(result, kernel, (positions, filters, depth), blocks, steps, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ SIMT_SHARED = 0.5
 """Busy time of shared memory over that of the schedulers in such a product; with fewer sums a thread each reads more from it, by
 the power of three quarters: between their sides and their area."""
 SIMT_SUMS = 128
+SIMT_DEPTH = 8
+"""Depth of its steps (CUTLASS's names)."""
 SIMT_STORED, SIMT_STORED_SHARED = 25.0, 5.0
 """Instructions of a warp, and clocks of the first-level cache, for each sum of a thread in the end: scaled, checked against the
 edge, addressed, stored."""
@@ -79,7 +82,12 @@ class Product:
 
     @property
     def flops(self) -> float:
-        return 2.0 * self.batch * self.m * self.n * self.k
+        return 2.0 * self.batch * self.m * self.n * self.k * (4 if self.complex else 1)
+
+    @property
+    def complex(self) -> bool:
+        """Four real products each (torch.utils.flop_counter counts one)."""
+        return "complex" in self.type.lower()
 
     @property
     def write(self) -> float:
@@ -256,7 +264,7 @@ def is_simt(symbol: str, kind: str) -> bool:
     lowered = symbol.lower()
     if rate_key(kind) == "fp64":  # since A100 the matrix units take doubles
         return not any(mark in lowered for mark in ("884", "f64f64", "tensorop_d", "nvjet", "d16816"))
-    return not any(mark in lowered for mark in ("tf32", "nvjet", "s1688", "884", "s16816", "tensorop_s"))
+    return not any(mark in lowered for mark in ("tf32", "nvjet", "1688", "884", "s16816", "tensorop"))
 
 
 def demand(kernel: KernelInput, work: Product) -> Demand:
@@ -270,15 +278,8 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         result.top = "loads and unpacking of half-precision weights" if work.itemsize < 4 else "loads"
         return result
     if is_simt(symbol, work.type):
-        fused, sums, stored = simt(kernel, work)
-        if result.flop_type == "fp64":
-            result.double = fused
-        each = max(SIMT_ISSUE, 1.0 + SIMT_LOADS / sums) if sums < SIMT_SUMS else SIMT_ISSUE
-        result.issued = fused * each + stored * SIMT_STORED
         result.cache_read = work.read
-        result.shared_clocks = fused * SIMT_ISSUE * SIMT_SHARED * max(1.0, SIMT_SUMS / sums) ** 0.75
-        result.shared_clocks += 4 * stored * SIMT_STORED_SHARED
-        result.top = "fused multiply-adds without matrix units"
+        without_matrix_units(result, kernel, work)
         return result
     if result.flop_type == "fp32":
         result.flop_type = "tf32"
@@ -291,9 +292,9 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         if not HOPPERS_XMMA.search(symbol):
             padded = min(padded, up(m, columns) * up(n, rows))
         k = up(work.k, depth)
-    result.tensor_flops = 2.0 * work.batch * padded * k
+    result.tensor_flops = 2.0 * work.batch * padded * k * (4 if work.complex else 1)
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(symbol) else 1.0
-    if tile and result.tensor_rate < 1 and work.itemsize < 8:
+    if tile and result.tensor_rate < 1 and (work.itemsize < 8 or work.complex):
         blocks = work.batch * min(-(-m // tile[0]) * -(-n // tile[1]), -(-m // tile[1]) * -(-n // tile[0]))
         feed(result, kernel, tile, blocks, k // tile[2], work.itemsize)
         if SINGLE.search(symbol):
@@ -313,6 +314,25 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
     return result
 
 
+def without_matrix_units(result: Demand, kernel: KernelInput, work: Product) -> None:
+    fused, sums, stored = simt(kernel, work)
+    if result.flop_type == "fp64":
+        result.double = fused
+    each = max(SIMT_ISSUE, 1.0 + SIMT_LOADS / sums) if sums < SIMT_SUMS else SIMT_ISSUE
+    result.issued = fused * each + stored * SIMT_STORED
+    result.shared_clocks = fused * SIMT_ISSUE * SIMT_SHARED * max(1.0, SIMT_SUMS / sums) ** 0.75
+    result.shared_clocks += 4 * stored * SIMT_STORED_SHARED
+    tile = tile_of(kernel.symbol)
+    if tile and stored and SINGLE.search(kernel.symbol):
+        loads = stored * 32 / math.prod(tile[:2]) * up(work.k, SIMT_DEPTH) * sum(tile[:2]) / 32
+        beside = transposed_factors(kernel.symbol) == (
+            True,
+            True,
+        )  # lanes fetch and store elements that lie side by side
+        result.shared_clocks += 4 * loads * (2.0 if beside else SINGLE_CLOCKS)
+    result.top = "fused multiply-adds without matrix units"
+
+
 def simt(kernel: KernelInput, work: Product) -> tuple[float, float, float]:
     """Fused multiply-adds of warps, with the padding to whole tiles; sums that a thread holds; sums of all warps."""
     tile = tile_of(kernel.symbol)
@@ -322,7 +342,7 @@ def simt(kernel: KernelInput, work: Product) -> tuple[float, float, float]:
     padded = min(up(work.m, rows) * up(work.n, columns), up(work.m, columns) * up(work.n, rows))
     sums = min(float(SIMT_SUMS), rows * columns / max(32, 32 * warps(kernel)))
     stored = work.batch * padded / 32
-    return stored * up(work.k, min(depth, 8)), sums, stored
+    return stored * up(work.k, min(depth, SIMT_DEPTH)), sums, stored
 
 
 def split_reduction(kernel: KernelInput, work: Product) -> Demand:

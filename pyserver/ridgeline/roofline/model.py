@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.roofline import aten, attention, conv, foreach, gemm, rnn, sourceless, triton_model, user_kernels
+from ridgeline.roofline import aten, attention, conv, fft, foreach, gemm, rnn, sourceless, triton_model, user_kernels
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, KernelInput
 from ridgeline.roofline.tensors import arguments_are_its_own
@@ -33,14 +33,14 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
         return gemm.demand(kernel, product), None
     convolution = conv.convolution(kernel)
     if convolution is not None:
-        return conv.demand(kernel, convolution), None
+        return conv.demand(kernel, convolution, device.l2_bytes), None
     network = rnn.recurrent(kernel)
     if network is not None and not is_helper(kernel.symbol):
         return rnn.demand(kernel, network), None
     scores = attention.attention(kernel)
     if scores is not None:
         return attention.demand(kernel, scores), None
-    return aten.demand(kernel), None
+    return fft.demand(kernel) or aten.demand(kernel), None
 
 
 def blind(kernel: KernelInput, analysis: Analysis) -> bool:
