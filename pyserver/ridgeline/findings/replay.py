@@ -13,6 +13,7 @@ is one line however many threads do it, as autograd's thread works while the one
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -84,6 +85,11 @@ class Replay:
         # A gap that the host is not the cause of stays: the hardware's own, or another stream's.
         self.own_gap: F64 = np.maximum(0.0, start - np.maximum(before, launched + delay))[mine]
         self.waits = self._find_waits(trace, blocking, end[mine]) if mine.any() else []
+        # The host's own time: what lies outside waits.
+        at_work = spans.subtract(host, spans.of((w.begun, w.returned) for w in self.waits))
+        self._constant = spans.intersect(at_work, constant)
+        self._paced = spans.subtract(at_work, self._constant)
+        self._moments: F64 = np.concatenate([self.launched, [w.begun for w in self.waits], host.end[-1:]])
 
     def _find_waits(self, trace: Trace, blocking: I32, end: F64) -> list[Wait]:
         calls, events = trace.calls, trace.device_events
@@ -102,6 +108,27 @@ class Replay:
                 continue  # which event it asked for is not known; it had ended
             found.append(Wait(row, begun, returned, until + 1, max(0.0, returned - max(begun, ended))))
         return sorted(found, key=lambda wait: wait.begun)
+
+    @cached_property
+    def _as_recorded(self) -> _Layout:
+        return _Layout(self._until(self._paced), self._until(self._constant))
+
+    def layout(self, change: Change) -> _Layout:
+        """Of every launch, every wait's begin and the end of the host's time, without what a change takes of it."""
+        whole = self._as_recorded
+        if not len(change.host.start):
+            return whole
+        gone = 1.0 - change.host_part
+        return _Layout(
+            whole.paced - gone * self._until(spans.intersect(self._paced, change.host)),
+            whole.constant - gone * self._until(spans.intersect(self._constant, change.host)),
+        )
+
+    def _until(self, cover: Spans) -> F64:
+        """How much of these spans lies before every moment."""
+        if not len(cover.start):
+            return np.zeros(len(self._moments))
+        return overlap_of(np.full(len(self._moments), cover.start[0]), self._moments, cover)
 
     def step_us(self, steps: int, change: Change = NOTHING, pace: Pace = AS_RECORDED) -> float:
         """Microseconds of a step once the passes are as long as each other."""
@@ -125,68 +152,95 @@ class Wait(NamedTuple):
     """How long after that it returned."""
 
 
+class _Layout(NamedTuple):
+    """The host's own time, without its waits, up to every launch, every wait's begin and the end, in two parts."""
+
+    paced: F64
+    """What a profiler slows."""
+    constant: F64
+    """What takes as long without one."""
+
+    def at(self, pace: float) -> F64:
+        return pace * self.paced + self.constant
+
+
 class _Player:
-    """One way of playing: times of the host without its waits, and what each event adds to the device's time."""
+    """One way of playing: times of the host without its waits, and what each event adds to the device's time.
+
+    Between two waits the device takes its events one after another, and it ends at their sum after the latest moment from
+    which they run without a pause. Which waits lie before each launch does not depend on the pass, so of the events that have
+    the same ones before them the latest is all that a pass looks at: a pass costs as much as there are waits, not events.
+    """
 
     def __init__(self, replay: Replay, change: Change, pace: Pace) -> None:
         stays = np.ones(len(replay.rows))
-        stays[np.isin(replay.rows, np.asarray(change.events, dtype=np.int64))] = 0.0
+        if len(change.events):
+            stays[np.isin(replay.rows, np.asarray(change.events, dtype=np.int64))] = 0.0
         gaps = stays.copy()
         for parts in (change.faster, change.merged):
             stays *= np.array([parts.get(row, 1.0) for row in replay.rows.tolist()]) if parts else 1.0
         gaps *= np.array([change.merged.get(row, 1.0) for row in replay.rows.tolist()]) if change.merged else 1.0
-        self.takes: F64 = replay.added * stays * pace.device + replay.own_gap * gaps
-        waits = [wait for wait in replay.waits if wait.call not in change.waits]
-        # The host's own time up to a moment: what lies outside waits, at its pace, less what is taken away.
-        at_work = spans.subtract(replay.host, spans.of((w.begun, w.returned) for w in replay.waits))
-        constant = spans.intersect(at_work, replay.constant)
-        own = spans.subtract(at_work, constant)
-        self._parts = [
-            (spans.subtract(own, change.host), pace.host),
-            (spans.intersect(own, change.host), pace.host * change.host_part),
-            (spans.subtract(constant, change.host), 1.0),
-            (spans.intersect(constant, change.host), change.host_part),
-        ]
-        self.arrives: F64 = self._own_time(replay.launched) + replay.delay * pace.host
-        self.arrives[stays == 0] = -np.inf
-        begun = np.array([wait.begun for wait in waits])
-        self.waits = list(zip(self._own_time(begun).tolist(), (w.until for w in waits), (w.after for w in waits)))
-        self.whole = float(self._own_time(replay.host.end[-1:])[0])
+        takes: F64 = replay.added * stays * pace.device + replay.own_gap * gaps
+        own = replay.layout(change).at(pace.host)
+        arrives = own[: len(takes)] + replay.delay * pace.host
+        arrives[stays == 0] = -np.inf
+        left = [at for at, wait in enumerate(replay.waits) if wait.call not in change.waits]
+        begun = np.array([replay.waits[at].begun for at in left])
+        self.whole = float(own[-1])
+        at_wait = own[len(takes) : -1][left].tolist()
+        self.waits = [(at, replay.waits[k].until, replay.waits[k].after) for at, k in zip(at_wait, left)]
         self.behind: I64 = np.searchsorted(begun, replay.launched).astype(np.int64)
         """How many of the waits lie before each launch."""
+        self._stretches = self._latest(takes, arrives)
         self.host = self.device = 0.0
 
-    def _own_time(self, moments: F64) -> F64:
-        total = np.zeros(len(moments))
-        for cover, pace in self._parts:
-            if len(cover.start):
-                total += pace * overlap_of(np.full(len(moments), cover.start[0]), moments, cover)
-        return total
+    def _latest(self, takes: F64, arrives: F64) -> list[tuple[float, list[tuple[int, float]]]]:
+        """Of the events up to each wait that has new ones to wait for, and of the rest: what they take together, and
+        (waits before the launch, latest moment from which events of that many run on without a pause, by the host's own time)."""
+        ends, known, done = [], [], 0
+        for at, (_, until, _) in enumerate(self.waits):
+            if until > done:
+                ends.append(until)
+                known.append(at)
+                done = until
+        if done < len(takes):
+            ends.append(len(takes))
+            known.append(len(self.waits))
+        first = np.array([0, *ends[:-1]], dtype=np.int64)
+        lengths = np.array(ends, dtype=np.int64) - first
+        behind = np.minimum(self.behind, np.repeat(known, lengths))
+        before = np.cumsum(takes) - takes
+        latest = arrives - (before - np.repeat(before[first], lengths))
+        starts = np.zeros(len(takes), dtype=bool)
+        starts[first] = True
+        starts[1:] |= behind[1:] != behind[:-1]
+        runs = np.flatnonzero(starts)
+        pairs = list(zip(behind[runs].tolist(), np.maximum.reduceat(latest, runs).tolist()))
+        bounds = [*np.searchsorted(runs, first).tolist(), len(runs)]
+        total = np.add.reduceat(takes, first).tolist()
+        return [(total[k], pairs[bounds[k] : bounds[k + 1]]) for k in range(len(total))]
 
     def play(self) -> float:
         """Once through the steps; the moment at which both have come to their end."""
         lost = [self.host]
         """Of every moment of the host's own time: what it lies after the pass's begin, by the number of waits before."""
+        stretches = iter(self._stretches)
         done = 0
         for at, until, after in self.waits:
             if until > done:
-                self._run(done, until, lost)
+                self._run(next(stretches), lost)
                 done = until
             # What has not been played by now was launched later: the wait cannot have been for it.
             lost.append(max(lost[-1], self.device - at if until == done else -np.inf) + after)
-        self._run(done, len(self.takes), lost)
+        for stretch in stretches:
+            self._run(stretch, lost)
         self.host = lost[-1] + self.whole
         return max(self.host, self.device)
 
-    def _run(self, first: int, last: int, lost: list[float]) -> None:
-        """The device's events from ``first`` up to ``last``, which it takes one after another."""
-        if last <= first:
-            return
-        behind = np.minimum(self.behind[first:last], len(lost) - 1)
-        arrives = self.arrives[first:last] + np.array(lost)[behind]
-        takes = self.takes[first:last]
-        total = np.cumsum(takes)
-        self.device = float(total[-1] + max(self.device, float((arrives - (total - takes)).max())))
+    def _run(self, stretch: tuple[float, list[tuple[int, float]]], lost: list[float]) -> None:
+        """The device's events up to the next wait for any, which it takes one after another."""
+        takes, latest = stretch
+        self.device = takes + max(self.device, max(lost[behind] + moment for behind, moment in latest))
 
 
 def within(cover: Spans, moments: F64) -> npt.NDArray[np.bool_]:
