@@ -97,12 +97,13 @@ def welford(numel: int, masked: bool) -> dict[str, float]:
 
 
 def test_a_loop_is_unrolled_by_its_size_and_counts_are_constants_where_no_mask_is() -> None:
-    short, long = welford(4 * 2048, False), welford(64 * 2048, False)
+    short, long = welford(64 * 2048, False), welford(256 * 2048, False)
     masked, kept = welford(4 * 2048, True), welford(64 * 2048, True)
-    assert "loop" not in short
-    assert long["loop"] == pytest.approx(64 * COST["loop"] * OVERHEAD)
-    assert short["welford_counted"] == pytest.approx(16 * COST["welford_counted"] * OVERHEAD)
-    assert long["welford_counted"] == pytest.approx(256 * COST["welford_counted"] * OVERHEAD)  # one reciprocal a trip
+    assert "loop" not in short  # what constants save counts for it
+    assert long["loop"] == pytest.approx(256 * COST["loop"] * OVERHEAD)
+    assert short["welford_plain"] == pytest.approx(256 * COST["welford_plain"] * OVERHEAD)
+    assert long["welford_plain"] == pytest.approx(1024 * COST["welford_plain"] * OVERHEAD)  # one reciprocal a trip
+    assert kept["loop"] == pytest.approx(64 * COST["loop"] * OVERHEAD)
     assert kept["welford_step"] == pytest.approx(256 * COST["welford_step"] * OVERHEAD)
     assert "reduce_counted" in short
     assert "reduce_counted" in long

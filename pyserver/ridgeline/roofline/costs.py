@@ -66,6 +66,7 @@ COST: dict[str, float] = {
     "index_divide": 3.6,  # wide product with a reciprocal, shift, correction of the sign
     "welford_step": 19.0,  # with its division, and what is chosen in the first trip and under a mask
     "welford_masked": 9.0,  # the same under a mask
+    "welford_plain": 4.0,  # without a mask, in a loop: every reciprocal a constant or one for all
     "welford_counted": 6.0,  # in a loop that is unrolled, where the count is a constant
     "welford_combine": 19.0,
     "online_softmax_step": 28.5,  # two exponentials, NaN-keeping maximum, selects

@@ -30,6 +30,8 @@ UNROLLED = 700.0
 are unrolled, but for two, and those that come to more are not, but for five of four trips."""
 FEW_TRIPS = 8
 """Trips up to which Welford's update under a mask is weighed with the division by a constant that it becomes when the loop is unrolled."""
+BOOST = 4.0
+"""How much larger, at most, a loop may be that becomes smaller by what is constant in each trip (LLVM's MaxPercentThresholdBoost)."""
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
             count /= tally.loops[operation.loop]  # what a loop adds to it is added to the address
         # without a mask all elements have the same count: its reciprocal, if it is no constant, serves all of a trip
         if name == "welford_step" and (operation.loop in unrolled or not operation.loop or not tally.uncounted):
-            name = "welford_counted"
+            name = "welford_counted" if tally.uncounted or not operation.loop else "welford_plain"
         elif name == "online_softmax_step" and operation.trips == 1:
             name = "online_softmax_first"
         if name == "widen" and tally.fp16:
@@ -120,18 +122,25 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
 def loops_unrolled(tally: Tally, layout: Layout) -> set[int]:
     """Numbers of the loops that the compiler unrolls whole."""
     size = defaultdict[int, float](float)
+    rolled = defaultdict[int, float](float)
     for operation in tally.operations:
         if operation.loop and operation.name != "loop":
-            cost = COST.get(operation.name) or REDUCE[operation.name.removesuffix("64")][0]
+            plain = cost = COST.get(operation.name) or REDUCE[operation.name.removesuffix("64")][0]
             if operation.name == "welford_step" and not tally.uncounted:
-                cost = COST["welford_counted"]
+                cost = COST["welford_plain"]
             elif operation.name == "welford_step" and tally.loops[operation.loop] <= FEW_TRIPS:
                 cost = COST["welford_masked"]
-            size[operation.loop] += operation.trips * operation.count * evaluations(operation, layout, tally) * cost
+            times = operation.trips * operation.count * evaluations(operation, layout, tally)
+            size[operation.loop] += times * cost
+            rolled[operation.loop] += times * plain if not tally.uncounted else times * cost
     for access in tally.accesses:
         if access.loop:
-            size[access.loop] += access.trips * layout.instructions(access) * (1 + COST["address"])
-    return {number for number in tally.loops if size[number] <= UNROLLED}
+            made = access.trips * layout.instructions(access) * (1 + COST["address"])
+            size[access.loop] += made
+            rolled[access.loop] += made
+    # what constants save counts (getFullUnrollBoostingFactor in LLVM's LoopUnrollPass.cpp)
+    boost = {n: min(BOOST, max(1.0, rolled[n] / size[n])) if size[n] else 1.0 for n in tally.loops}
+    return {number for number in tally.loops if size[number] <= UNROLLED * boost[number]}
 
 
 def evaluations(operation: Operation, layout: Layout, tally: Tally) -> float:

@@ -37,6 +37,7 @@ WORDS = {
     "philox": "random numbers (about 50 instructions)",
     "online_softmax_step": "the online softmax step (about 28 instructions)",
     "welford_step": "Welford's update (about 13 instructions)",
+    "welford_plain": "Welford's update (about 4 instructions)",
     "welford_counted": "Welford's update (about 6 instructions)",
     "index_divide": "division of indices",
     "index_mask": "remainders of indices",
