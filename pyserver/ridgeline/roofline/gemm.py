@@ -46,6 +46,8 @@ edge, addressed, stored."""
 LINE = 128
 HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm")
 """Its first side lies along the rows of a result that is stored by rows, the second along its columns."""
+SWEEPING = re.compile(r"sm90_xmma_gemm\w*_n[nt]_n_tilesize\w*warpgroupsize1x1x1")
+"""Of its kernels those that go along the longer side first (three products that memory delivers two and three times)."""
 CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_(\d+)x(\d+)")
 """Of nvjet's names, after the tile and its depth and stages: blocks of a cluster along each side of a tile."""
 TURNED = 32.0
@@ -199,6 +201,15 @@ def by_tiles(
         result.cache_write = (result.write or 0.0) * up(piece, LINE) / piece
 
 
+def swept(work: Product, tile: tuple[int, int, int], cache_bytes: int) -> float:
+    """Bytes from memory where blocks go along the longer side of the result first: its factor is read again for every tile of
+    the shorter side, as far as it does not stay in the cache beside what is written meanwhile."""
+    sides = sorted((up(n, size) // size, float(n * work.k * work.itemsize)) for n, size in zip((work.m, work.n), tile))
+    (sweeps, _), (_, longer) = sides
+    lost = (longer + work.write / sweeps) / cache_bytes - 1
+    return work.read + (sweeps - 1) * longer * min(1.0, max(0.0, lost))
+
+
 def sums_stored(symbol: str, write: float, itemsize: int) -> float:
     """Clocks (by four) in which sums pass through shared memory on their way out: written and read, in single precision by the
     xmma kernels at half the rate, since rows of four bytes meet in the same banks."""
@@ -267,7 +278,8 @@ def is_simt(symbol: str, kind: str) -> bool:
     return not any(mark in lowered for mark in ("tf32", "nvjet", "1688", "884", "s16816", "tensorop"))
 
 
-def demand(kernel: KernelInput, work: Product) -> Demand:
+def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -> Demand:
+    """``cache_bytes``: of the second-level cache."""
     symbol = kernel.symbol
     lowered = symbol.lower()
     result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
@@ -303,6 +315,8 @@ def demand(kernel: KernelInput, work: Product) -> Demand:
         result.shared_per_tensor = shared_per_tensor(symbol, tile)
         if tile:
             by_tiles(result, symbol, tile, (work.batch, m, n, work.k), work.itemsize, work.out_itemsize)
+        if tile and cache_bytes and SWEEPING.search(symbol) and work.batch == 1:
+            result.fetched = swept(work, tile, cache_bytes)
         if "xmma" in lowered or "nvjet" in lowered:  # the sums pass through shared memory on their way out
             result.shared_clocks += sums_stored(symbol, work.write, work.out_itemsize)
         if "xmma" in lowered and result.flop_type == "tf32":

@@ -30,7 +30,7 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
     if product is not None:
         if is_helper(kernel.symbol):
             return aten.demand(kernel), None
-        return gemm.demand(kernel, product), None
+        return gemm.demand(kernel, product, device.l2_bytes), None
     convolution = conv.convolution(kernel)
     if convolution is not None:
         return conv.demand(kernel, convolution, device.l2_bytes), None
