@@ -100,6 +100,11 @@ class Facts(HostFacts):
         return self.base_us if self.steps or self.on_cpu or busy <= 0 else busy
 
     @property
+    def whole(self) -> str:
+        """What shares are shares of."""
+        return "the step" if self.steps else "the recording"
+
+    @property
     def per(self) -> str:
         """How views call the unit."""
         return "per step" if self.steps else "in the recording"
@@ -345,17 +350,23 @@ class Facts(HostFacts):
 
     def events_launched_between(self, tid: int, start: float, end: float) -> list[int]:
         """Rows of the device's events that a thread launched in [start, end)."""
+        return self.events_launched_in([(tid, start, end)])
+
+    def events_launched_in(self, stretches: Iterable[tuple[int, float, float]]) -> list[int]:
+        """Rows of the device's events that were launched in any of these stretches (thread, start, end), each once, in order."""
         calls, rows = self.trace.calls, self.device_rows
+        inside = self.calls_in(stretches)
         call = self.trace.device_events.call[rows]
-        known = call >= 0
-        launched = (
-            np.where(known, calls.start[np.maximum(call, 0)], np.nan)
-            if len(calls.start)
-            else np.full(len(rows), np.nan)
-        )
-        mine = known & (launched >= start) & (launched < end)
-        mine &= calls.tid[np.maximum(call, 0)] == tid if len(calls.tid) else mine
-        return [int(r) for r in rows[mine]]
+        known: list[int] = np.sort(rows[(call >= 0) & inside[np.maximum(call, 0)]]).tolist() if len(calls.start) else []
+        return known
+
+    def calls_in(self, stretches: Iterable[tuple[int, float, float]]) -> npt.NDArray[np.bool_]:
+        """Whether each call began on a thread in one of its stretches [start, end). Shape (calls,)."""
+        calls, known = self.trace.calls, list(stretches)
+        inside = np.zeros(len(calls.start), dtype=bool)
+        for tid in {tid for tid, _, _ in known}:
+            inside |= (calls.tid == tid) & spans.within(spans.of((a, b) for t, a, b in known if t == tid), calls.start)
+        return inside
 
     @cached_property
     def graph_launches(self) -> int:

@@ -76,6 +76,10 @@ class HostFacts:
         return {int(t): np.flatnonzero(ops.tid == t).astype(np.int32) for t in np.unique(ops.tid)}
 
     @cached_property
+    def _op_starts(self) -> dict[int, F64]:
+        return {tid: self.trace.ops.start[rows] for tid, rows in self._ops_of_thread.items()}
+
+    @cached_property
     def _op_names(self) -> list[str]:
         return [self.names[i] for i in self.trace.ops.name.tolist()]
 
@@ -95,7 +99,7 @@ class HostFacts:
         rows = self._ops_of_thread.get(tid)
         if rows is None:
             return -1
-        at = int(np.searchsorted(self.trace.ops.start[rows], time, side="right")) - 1
+        at = int(np.searchsorted(self._op_starts[tid], time, side="right")) - 1
         row = int(rows[at]) if at >= 0 else -1
         while row >= 0 and self.op_end(row) < time:
             row = int(self.trace.ops.parent[row])
@@ -106,7 +110,7 @@ class HostFacts:
         rows = self._ops_of_thread.get(tid)
         if rows is None:
             return []
-        lo, hi = np.searchsorted(self.trace.ops.start[rows], (start, end))
+        lo, hi = np.searchsorted(self._op_starts[tid], (start, end))
         return [int(r) for r in rows[lo:hi]]
 
     def ancestors(self, row: int) -> Iterator[int]:

@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ridgeline.findings import spans
 from ridgeline.findings.spans import Spans
@@ -72,7 +71,7 @@ class Replay:
         before = np.append(-np.inf, np.maximum.accumulate(end)[:-1]) if len(rows) else end
         call = events.call[rows]
         launched = np.where(call >= 0, calls.start[np.maximum(call, 0)] if len(calls.start) else np.nan, np.nan)
-        mine = within(host, launched)
+        mine = spans.within(host, launched)
         late = mine & (launched > before)
         delay = np.maximum(0.0, start - launched)
         usual = float(np.median(delay[late])) if late.any() else 0.0
@@ -97,7 +96,7 @@ class Replay:
         copy_of = {int(events.call[row]): at for at, row in enumerate(self.rows.tolist())}
         reach = np.maximum.accumulate(end)
         found = []
-        for row in blocking[within(self.host, calls.start[blocking])].tolist():
+        for row in blocking[spans.within(self.host, calls.start[blocking])].tolist():
             if calls.tid[row] not in launching:
                 continue  # a loader's thread waits for its own copies
             begun, returned = float(calls.start[row]), float(calls.start[row] + calls.dur[row])
@@ -241,15 +240,6 @@ class _Player:
         """The device's events up to the next wait for any, which it takes one after another."""
         takes, latest = stretch
         self.device = takes + max(self.device, max(lost[behind] + moment for behind, moment in latest))
-
-
-def within(cover: Spans, moments: F64) -> npt.NDArray[np.bool_]:
-    """Whether moments lie in a set of spans; not a number lies nowhere. Shape (n,)."""
-    if not len(cover.start):
-        return np.zeros(len(moments), dtype=bool)
-    at = np.searchsorted(cover.start, moments, side="right") - 1
-    inside: npt.NDArray[np.bool_] = (at >= 0) & (moments < cover.end[np.maximum(at, 0)])
-    return inside
 
 
 def together(*changes: Change) -> Change:

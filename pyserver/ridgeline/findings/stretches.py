@@ -15,7 +15,7 @@ def time_of(facts: Facts, calls: list[Stretch]) -> tuple[Spans, float]:
     if facts.on_cpu:
         claims = facts.clip(spans.of((lo, hi) for _, lo, hi in calls))
         return claims, spans.measure(claims)
-    rows = sorted({e for tid, lo, hi in calls for e in facts.events_launched_between(tid, lo, hi)})
+    rows = facts.events_launched_in(calls)
     mine = set(rows)
     gaps = facts.clip(spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in mine))
     busy = facts.queue.critical(rows)

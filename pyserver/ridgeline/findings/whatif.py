@@ -18,7 +18,7 @@ from ridgeline.findings import spans
 from ridgeline.findings.blocking import waiting_calls
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.queue import LAUNCH_US
-from ridgeline.findings.replay import NOTHING, Change, Pace, Replay, within
+from ridgeline.findings.replay import NOTHING, Change, Pace, Replay
 from ridgeline.findings.spans import Spans
 from ridgeline.findings.stretches import Stretch
 from ridgeline.trace.tables import I32, Call
@@ -159,18 +159,12 @@ class WhatIf:
     def without(self, stretches: Iterable[Stretch], *, part: float = 0.0) -> Change:
         """The steps without what threads did in these stretches: the host's time, the events that it launched, its waits.
         ``part``: what of it stays."""
-        calls, events = self.facts.trace.calls, self.facts.trace.device_events
-        rows, call = self.facts.device_rows, events.call[self.facts.device_rows]
         known = list(stretches)
-        inside = np.zeros(len(calls.start), dtype=bool)
-        for tid in {tid for tid, _, _ in known}:
-            cover = spans.of((lo, hi) for t, lo, hi in known if t == tid)
-            inside |= (calls.tid == tid) & within(cover, calls.start)
-        launched = rows[(call >= 0) & inside[np.maximum(call, 0)]].tolist() if len(inside) else []
+        launched = self.facts.events_launched_in(known)
         host = spans.of((lo, hi) for _, lo, hi in known)
         if part > 0:
             return Change(host=host, host_part=part, merged=dict.fromkeys(launched, part))
-        return Change(host=host, events=launched, waits=set(np.flatnonzero(inside).tolist()))
+        return Change(host=host, events=launched, waits=set(np.flatnonzero(self.facts.calls_in(known)).tolist()))
 
     def without_ops(self, ops: Iterable[int], *, part: float = 0.0) -> Change:
         """The same of whole operations."""

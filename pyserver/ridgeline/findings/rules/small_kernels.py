@@ -180,7 +180,7 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
         claims = host
     else:
         events = {int(facts.work.event[r]) for r in loop.everything}
-        events |= {e for tid, lo, hi in loop.stretches for e in facts.events_launched_between(tid, lo, hi)}
+        events |= set(facts.events_launched_in(loop.stretches))
         gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in events)
         claims = spans.together(
             spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(sorted(events))
