@@ -162,3 +162,26 @@ def test_idle_without_a_cause_that_may_be_the_profilers(left: bool, said: bool) 
     assert summary.evidence["idle_pct_without_profiler"] == pytest.approx(16.0)
     assert "idles 16 %" in summary.message
     assert ("CUPTI attached" in summary.message) == said
+
+
+@pytest.mark.parametrize(
+    ("us", "text"), [(84.0, "84 µs"), (59e6, "59 s"), (599e6, "599 s"), (4.8e9, "80 min"), (3.6e9 * 1500, "1,500 h")]
+)
+def test_times_are_never_in_powers_of_ten(us: float, text: str) -> None:
+    assert words.time(us) == text
+
+
+def test_one_is_no_plural() -> None:
+    assert [words.things(n, "operation") for n in (1, 1.0004, 2, 0.5)] == [
+        "1 operation",
+        "1 operation",
+        "2 operations",
+        "0.5 operations",
+    ]
+
+
+def test_without_steps_nothing_is_said_of_one() -> None:
+    b = TraceBuilder()
+    b.op("aten::mm", 0.0, 900.0)
+    b.op("aten::mm", 950.0, 50.0)
+    assert "a per cent of the recording" in find(b.context())[0].message

@@ -154,3 +154,26 @@ def test_a_loss_scaler_cannot_do_without(text: str, severity: str) -> None:
         b.kernel("gemm", t + 700, 299.0, launched=t + 690)
     (finding,) = _syncs(find(b.context()))
     assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "advice"),
+    [
+        ("aten::item", "aten::_local_scalar_dense", "Keep the value on the device"),
+        ("aten::equal", "aten::item", "Keep the value on the device"),
+        ("aten::index_put_", "aten::nonzero", "Keep the shape fixed"),
+        ("aten::convolution_backward", "aten::empty", "The operation waits by itself"),
+    ],
+)
+def test_advice_is_for_what_the_operation_waits_for(name: str, inside: str, advice: str) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 1000, "train.py", 30, "f(x)")
+        b.kernel("gemm", t, 500.0, launched=max(0.0, t - 6))
+        b.op(name, t + 100, 406.0)
+        b.op(inside, t + 101, 402.0)
+        b.sync(t + 102, 400.0)
+        b.kernel("gemm", t + 600, 400.0, launched=t + 597)
+    assert advice in _syncs(find(b.context()))[0].message

@@ -48,24 +48,24 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
         if running < OPERATORS_PCT:
             return (
                 "Nothing found",
-                f"No finding is worth a per cent of the step: operators run in {words.percent(running)} of it, the rest is the "
+                f"No finding is worth a per cent of {facts.whole}: operators run in {words.percent(running)} of it, the rest is the "
                 "program's own Python, or waits.",
             )
         return (
             "Nothing to do here",
-            "No finding is worth a per cent of the step: the time goes into the program's own arithmetic.",
+            f"No finding is worth a per cent of {facts.whole}: the time goes into the program's own arithmetic.",
         )
     if not len(facts.device_rows):
         return "No device work recorded", "The recording holds no kernel, so nothing can be said about the device."
     if not facts.judged:
         return (
             "Nothing found",
-            f"No finding is worth a per cent of the step. Idle time ({words.percent(idle)}) is not judged: {facts.unjudged_because}.",
+            f"No finding is worth a per cent of {facts.whole}. Idle time ({words.percent(idle)}) is not judged: {facts.unjudged_because}.",
         )
     if idle > 100.0 - BUSY_PCT:
         return (
             "Nothing found",
-            f"The device idles {words.percent(idle)} of the step, and no single cause is worth a per cent of it."
+            f"The device idles {words.percent(idle)} of {facts.whole}, and no single cause is worth a per cent of it."
             + (
                 ""
                 if facts.whatif.alone or not facts.document.totals.plain_step_us
@@ -77,7 +77,7 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
     near = ", near its peak" if peak >= 80.0 else ""
     return (
         f"GPU bound{near}: nothing to do here",
-        f"The device works {words.percent(100.0 - idle)} of the step, and no finding is worth a per cent of it.",
+        f"The device works {words.percent(100.0 - idle)} of {facts.whole}, and no finding is worth a per cent of it.",
     )
 
 

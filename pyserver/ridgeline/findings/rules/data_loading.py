@@ -78,7 +78,7 @@ def _candidate(
         code="data-loading",
         title="The step waits for the data loader",
         fact=f"The loop waits {words.time(facts.per_step(total))} {facts.per} for its next batch, "
-        f"{words.percent(share)} of the step{known}.",
+        f"{words.percent(share)} of {facts.whole}{known}.",
         advice=_advice(workers, wanted, slowest),
         at=at,
         cost_us=exposed_us,

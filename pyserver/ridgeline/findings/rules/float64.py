@@ -42,7 +42,7 @@ def rule(facts: Facts) -> list[Candidate]:
         Candidate(
             code="float64",
             title="Arithmetic in double precision",
-            fact=f"{words.count(len(rows) / facts.n)} operations {facts.per} on float64 tensors take "
+            fact=f"On float64 tensors {words.things(len(rows) / facts.n, 'operation')} {facts.per} take "
             f"{words.time(facts.per_step(total))}, most of it here."
             + (
                 " The program makes float64 its default type."

@@ -14,6 +14,7 @@ from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.funnel import SUGGEST_PCT
 from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 
@@ -35,6 +36,8 @@ SYNCING_TEXT = re.compile(
 """What in a statement turns a tensor into a Python value. ``item`` ops also stem from samplers and optimizers, on tensors
 that live on the host for good: their user statement (the loop, ``opt.step()``) has none of these."""
 
+SIZES = ("aten::nonzero", "aten::masked_select", "aten::index", "aten::unique", "aten::_unique2")
+NUMBERS = ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense")
 SCALER = "A fused optimizer takes the scaler's answer on the device; bfloat16 needs no scaler."
 EXPLAINS = {
     "aten::item": "takes a number from the device",
@@ -82,8 +85,10 @@ def _candidate(facts: Facts, group: list[Block]) -> Candidate:
         spans.together(*(b.gap for b in group)), spans.together(facts.loader_spans, facts.compile_spans)
     )
     cost = facts.real(gap)
-    # Without the wait the host is ahead and the queue full: played again, at the program's own pace.
-    saving = facts.whatif.saving(Change(waits={c for b in group for c in b.calls})) if facts.judged else None
+    saving = spans.measure(gap) if facts.judged else None
+    if saving is not None and 100.0 * saving >= SUGGEST_PCT * facts.gate_us:  # else nothing is promised anyway
+        # Without the wait the host is ahead and the queue full: played again, at the program's own pace.
+        saving = facts.whatif.saving(Change(waits={c for b in group for c in b.calls}))
     host, wait = sum(b.host_us for b in group), sum(b.wait_us for b in group)
     explicit = group[0].op < 0
     scaler = group[0].at is not None and SCALER_TEXT.search(group[0].at.text or "") is not None
@@ -99,7 +104,7 @@ def _candidate(facts: Facts, group: list[Block]) -> Candidate:
             if facts.judged
             else f"(not judged in time: {facts.unjudged_because})."
         ),
-        advice=SCALER if scaler else _advice(what, explicit),
+        advice=SCALER if scaler else _advice(facts, group[0]),
         at=group[0].at,
         cost_us=cost if facts.judged else None,
         saving_us=saving,
@@ -192,9 +197,14 @@ def _quote(text: str, fallback: str) -> str:
     return f"`{statement}`" if known else f"`{fallback}`"
 
 
-def _advice(what: str, explicit: bool) -> str:
-    if explicit:
+def _advice(facts: Facts, block: Block) -> str:
+    if block.op < 0:
         return "Outside measurements nothing needs it: the next copy to the host waits by itself."
-    if what in ("aten::nonzero", "aten::masked_select", "aten::index", "aten::unique", "aten::_unique2"):
+    start = float(facts.trace.ops.start[block.op])
+    within = {facts.op_name(row) for row in facts.ops_between(block.tid, start, facts.op_end(block.op))}
+    what = {block.op_name, *within}
+    if not what.isdisjoint(SIZES):
         return "Keep the shape fixed (torch.where, a mask that is multiplied) so that the host need not know the size."
-    return "Keep the value on the device (add it up there) and read it every so many steps, or after the loop."
+    if block.op_name in EXPLAINS or not what.isdisjoint(NUMBERS):
+        return "Keep the value on the device (add it up there) and read it every so many steps, or after the loop."
+    return "The operation waits by itself; the recording does not tell for what. Another one that does the same may not have to."

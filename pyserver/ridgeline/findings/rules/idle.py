@@ -36,7 +36,7 @@ def rule(facts: Facts) -> list[Candidate]:
         Candidate(
             code="idle",
             title="Where the device's idle time comes from",
-            fact=f"The device idles {words.percent(share)} of the step: "
+            fact=f"The device idles {words.percent(share)} of {facts.whole}: "
             + ", ".join(f"{WORDS.get(key, key)} {words.time(facts.per_step(us))}" for key, us in listed)
             + f" {facts.per}.",
             hint=True,

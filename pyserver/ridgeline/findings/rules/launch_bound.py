@@ -50,8 +50,8 @@ def rule(facts: Facts) -> list[Candidate]:
         Candidate(
             code="launch-bound",
             title="The host launches too slowly for the device",
-            fact=f"The device idles {words.time(facts.per_step(lost))} {facts.per} ({words.percent(share)}) because the next of "
-            f"{launches / facts.n:.0f} launches had not been made. A sampled utilisation{_sampler(facts)} would still read near 100 %.",
+            fact=f"The device idles {words.time(facts.per_step(lost))} {facts.per} ({words.percent(share)}) because the next launch "
+            f"(of {words.count(launches / facts.n)}) had not been made. A sampled utilisation{_sampler(facts)} would still read near 100 %.",
             advice=_advice(facts),
             at=lines[0][0] if lines else None,
             cost_us=lost,
@@ -79,8 +79,8 @@ def _by_calls(facts: Facts) -> list[Candidate]:
         Candidate(
             code="launch-bound",
             title="The host launches too slowly for the device",
-            fact=f"The {len(facts.launch_calls) / facts.n:.0f} launch calls alone take {words.time(facts.per_step(facts.call_us))} "
-            f"{facts.per}, the device's work {words.time(facts.per_step(busy))}: the host cannot keep up. Idle time itself is not "
+            fact=f"The launch calls alone, {words.count(len(facts.launch_calls) / facts.n)} {facts.per}, take {words.time(facts.per_step(facts.call_us))}"
+            f", the device's work {words.time(facts.per_step(busy))}: the host cannot keep up. Idle time itself is not "
             f"judged here: {facts.unjudged_because}, which slows the host.",
             advice=_advice(facts),
             at=_most_calls(facts),
