@@ -64,9 +64,7 @@ RAMP_US = 2.0
 """From launch to the last byte of an empty memory pipeline, on a cold cache: read off Nsight Compute on an H200."""
 COLD_US, WARM_US = 1.5, 20.0
 """What the shortest kernel loses when it finds nothing in cache, and the duration from which none does (same source)."""
-COLD_OPERANDS_US = 1.0
-"""What a matrix product loses of the first tiles that it finds in cache within a step."""
-REUSED = 0.35
+REUSED = 0.5
 """Share of the time that its bytes take from memory up to which a product works on what is in cache: one that streams more finds
 no less of it cold."""
 DRAINING, DRAINED = 0.7, 1.05
@@ -76,9 +74,6 @@ DRAM_EFFICIENCY = 0.885
 """Share of the pins' rate that streaming kernels reach (4.25 of 4.8 TB/s on an H200; 0.9 on an A100)."""
 DIRTY_SHARE = 0.44
 """Share of the second-level cache in which a kernel's last writes stay when it ends: 22 of 50 MB on an H200."""
-DIRTY_MOST = 0.53
-"""The same at most, where reads displace them: 26 MB (``dram__bytes_write`` of 120 products on an H200: the cache times the share
-of writes in what moves, and no more)."""
 LAST_WRITES = 0.5
 """Share of the time of such writes that a kernel saves by leaving them in the cache, and of the delay by others' that a product
 which streams has in a step (durations under Nsight Compute)."""

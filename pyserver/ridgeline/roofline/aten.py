@@ -15,29 +15,28 @@ from ridgeline.roofline.pointwise import COMPARISONS, FILLS, UNARY
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 
 OTHER = 80.0
-"""Instructions a thread of a kernel of no known kind; read off Nsight Compute on an H200."""
+"""Instructions a thread of a kernel of no known kind: its place, addresses, bounds, a few accesses; kernels that exchange between
+threads besides take two of it. Read off Nsight Compute on an H200."""
 BLOCK_THREADS = 128
 """Threads of a block of ``elementwise_kernel`` (ATen/native/cuda/thread_constants.h)."""
-REDUCE_THREAD, REDUCE_ELEMENT = 175.0, 4.0
+REDUCE_ELEMENT = 4.0
+"""Instructions for an element of a reduction; a thread takes two of ``OTHER`` beside, to begin and to join the others."""
 KINDS: dict[str, tuple[float, float]] = {
     "vectorized_layer_norm_kernel": (288.0, 29.0),
-    "softmax_warp_backward": (10.0, 30.0),
     "max_pool_backward_nchw": (292.0, 0.0),
-    "roll_cuda_kernel": (97.0, 0.0),
     "tensor_kernel_scan_innermost_dim": (20.0, 85.0),
-    "vectorized_gather_kernel": (59.0, 0.0),
     "indexFunc": (20.0, 100.0),
 }
 """Instructions a thread and an element of other kernels of PyTorch (same source)."""
-POOL_RESULT, POOL_TAP = 229.0, 22.8
-"""Instructions a result, and each element of its window, of ``max_pool_forward_nchw``: two windows, same source."""
+POOL_TAP = 24.0
+"""Instructions for each element of a window of ``max_pool_forward_nchw``, beside two of ``OTHER`` a result: two windows, same source."""
 SCAN_SHARED = 27.0
 """Clocks of shared memory for 32 elements of such a scan: a step a power of two (same source)."""
 REQUEST_BYTES = 128
 """What a request for a single sector costs the second-level cache: as much as one for a whole line."""
-SOFTMAX_ROW, SOFTMAX_ELEMENT, SOFTMAX_NARROW = 220.0, 25.0, 10.0
-"""Warp instructions a row (or two that a warp takes at once) of ``softmax_warp_forward`` (maximum and sum by shuffles, addresses), for 32 elements (exponential,
-division, load, store, bounds), and for the conversion of narrow ones (same source)."""
+ROW_ELEMENT = 25.0
+"""Warp instructions for 32 elements of ATen's normalisations and softmaxes: load, convert, statistics, function, store. A row that
+a warp takes (or two at once) costs ``softmax_warp_forward`` two of ``OTHER`` beside: maximum and sum by shuffles, addresses (same source)."""
 REDUCTIONS = {
     "std": 31.0,
     "var": 31.0,
@@ -63,8 +62,6 @@ SCATTERS = {"index_put", "_index_put_impl", "scatter", "scatter_add", "index_add
 NORMS = {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_batch_norm", "cudnn_batch_norm", "_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "rms_norm", "_fused_rms_norm", "batch_norm", "layer_norm", "cudnn_batch_norm_backward", "native_batch_norm_backward"}  # fmt: skip
 BAGS = ("grad_weight", "sum_and_scatter")
 """Kernels of the gradient of an embedding bag that move its rows."""
-NORM_ISSUE = 22.0
-"""Instructions an element of ATen's fused normalisations: load, convert, statistics, apply, store."""
 SELECTIONS = {"topk", "kthvalue", "median", "mode"}
 SELECT_BITS = 2
 """Bits of the keys that a pass of a radix selection decides (ATen/native/cuda/SortingRadixSelect.cuh)."""
@@ -140,7 +137,7 @@ def demand(kernel: KernelInput) -> Demand | None:
             result.read = result.fetched = elements * 8  # whole numbers are summed as a 64-bit copy
     extra(result, name, symbol, elements, found)
     if name in NORMS and not any(mark in symbol for mark in KINDS) and "elementwise" not in symbol:
-        result.issued = max(result.issued, elements / 32 * NORM_ISSUE)
+        result.issued = max(result.issued, elements / 32 * ROW_ELEMENT)
         result.top = "statistics and conversions of the normalisation"
     return result
 
@@ -210,15 +207,14 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
     if walked is not None:
         return walked
     if "reduce_kernel" in kernel.symbol:
-        return threads / 32 * REDUCE_THREAD + elements / 32 * REDUCE_ELEMENT
+        return threads / 32 * 2 * OTHER + elements / 32 * REDUCE_ELEMENT
     if "max_pool_forward_nchw" in kernel.symbol:
         window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [2, 2])
-        return threads / 32 * (POOL_RESULT + POOL_TAP * math.prod((window * 2)[: max(2, len(window))]))
+        return threads / 32 * (2 * OTHER + POOL_TAP * math.prod((window * 2)[: max(2, len(window))]))
     if "softmax_warp_forward" in kernel.symbol and found[0].shape:
-        narrow = SOFTMAX_NARROW if found[0].itemsize < 4 else 0.0
         together = 2 if found[0].shape[-1] <= 128 else 1  # rows of a warp (ATen/native/cuda/PersistentSoftmax.cuh)
         rows = elements / found[0].shape[-1] / together
-        return rows * SOFTMAX_ROW + elements / 32 * (SOFTMAX_ELEMENT + narrow)
+        return rows * 2 * OTHER + elements / 32 * ROW_ELEMENT
     return max(threads / 32 * OTHER, elements / 32 * 10.0)
 
 

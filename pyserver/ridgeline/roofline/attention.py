@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from ridgeline.roofline.aten import OTHER
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import OLD_INSTRUCTIONS, OLD_RATE, up
@@ -19,16 +20,12 @@ HELPERS = ("convert_dq", "compute_dot_do_o", "lean", "convert", "dot_do_o", "pre
 BACKWARD_FACTOR = 2.5
 MASK_KIND = 9
 """Position of ``custom_mask_type``."""
-OLD_ISSUE = {False: 18.0, True: 41.0}
-ISSUE = {False: 9.5, True: 19.6}
+OLD_ISSUE, ISSUE = 20.0, 10.0
 BIAS_ISSUE = 7.2
-"""Warp instructions for 32 scores, forward and backward: softmax, scaling, masking; with older instructions; what an added
-bias costs. Read off Nsight Compute on an H200."""
+"""Warp instructions for 32 scores, twice as many backwards: softmax, scaling, masking; with older instructions; what an added bias
+costs. Read off Nsight Compute on an H200."""
 SHARED = {False: 1.56, True: 7.3}
-BIAS_SHARED = 4.6
-"""Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, and the bias (same source)."""
-HELPER_ISSUE = 160.0
-"""Instructions of a warp of the kernels before and after a gradient: twelve launches, 141 to 181 (same source)."""
+"""Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, forwards and backwards (same source)."""
 TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
 """Queries, keys and width of a block in the names of cuDNN's kernels."""
 DIAGONAL = 128
@@ -140,7 +137,7 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         # before: the output times its gradient, and zeros in single precision that queries' gradients are added to
         before = "dot_do_o" in symbol
         write = rows * 4 * (1 + work.width) if before else size
-        issued = warps * HELPER_ISSUE
+        issued = warps * 2 * OTHER  # twelve launches: 141 to 181
         return Demand(read=2 * size, write=write, flops=0.0, issued=issued, guessed=True, cold=not before)
     result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
     if result.flop_type == "fp32":
@@ -157,13 +154,13 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
     if not hopper:
         old = bool(OLD_INSTRUCTIONS.search(kernel.symbol)) or "fmha_cutlass" in symbol or "flash_" in symbol
         result.tensor_rate = OLD_RATE if old else 1.0
-        result.issued = rows * OLD_ISSUE[work.backward]
+        result.issued = rows * OLD_ISSUE * (2 if work.backward else 1)
         result.doubtful = True
         return result
     biased = work.bias_bytes > 0
     filled, width = blocks(work, kernel.symbol)
     rows *= filled
     result.tensor_flops *= filled * width / work.width
-    result.issued = rows * (ISSUE[work.backward] + (BIAS_ISSUE if biased else 0.0))
-    result.shared_clocks = 4 * rows * (SHARED[work.backward] * width / 64 + (BIAS_SHARED if biased else 0.0))
+    result.issued = rows * (ISSUE * (2 if work.backward else 1) + (BIAS_ISSUE if biased else 0.0))
+    result.shared_clocks = 4 * rows * SHARED[work.backward] * width / 64
     return result

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import re
 
-from ridgeline.roofline.aten import OTHER as OTHER_ISSUE
+from ridgeline.roofline import aten
 from ridgeline.roofline.conv_shapes import BACKWARD, Convolution, convolution
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import (
     OLD_INSTRUCTIONS,
     OLD_RATE,
-    SIMT_ISSUE,
+    SIMT_LOADS,
     SIMT_SHARED,
+    SIMT_SUMS,
     SINGLE_CLOCKS,
     SINGLE_PROLOGUE,
     SINGLE_TURNED,
-    SPLIT_REDUCE_ISSUE,
     TURNED,
     Product,
     by_tiles,
@@ -50,27 +50,21 @@ LAYOUT = (
 )
 PREPARATION = ("init_device_workspace",)
 SPLIT_REDUCTION = ("reducesplitk", "splitkreduce", "execute_split_k_kernel")
-LAYOUT_TILE, LAYOUT_ISSUE = 1024, 28.0
+LAYOUT_TILE, LAYOUT_ISSUE = 1024, 30.0
 """Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
 GROUPED = re.compile(r"_g(\d+)(?:_|$)")
 """Channels of the groups that a block of cuDNN's grouped kernels multiplies at once."""
 CACHE_LINE = 128
 DEPTHWISE_ISSUE = 4.0
 """Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
-CUDNN_DEPTHWISE = {"dgrad2d_c1": 9.5, "wgrad2d_c1": 7.2}
-"""The same of cuDNN's own kernels for gradients, one each."""
-CUDNN_TAP, CUDNN_RESULT, CUDNN_PIXEL = 2.0, 6.0, 6.0
-"""Instructions of cuDNN's depthwise kernel in half precision for a tap, a result, and a pixel that it fetches and converts: eight
+CUDNN_TAP, CUDNN_PIXEL = 2.0, 6.0
+"""Instructions of cuDNN's depthwise kernel in half precision for a tap, and for a result and a pixel that it fetches and converts: eight
 kernels of 3x3 and 7x7 filters with strides of 1 and 2 within 12 % (Nsight Compute)."""
 GENERIC_DEPTHWISE = {"forward": 12.8, "backward": 18.6, "grad_weight": 40.6}
 """The same where the size of the filter is no template argument (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an
 address, for gradients divisions a tap; read off Nsight Compute, one kernel each."""
-DIRECT = {
-    "convolve_common_engine": 2.9,
-    "dgrad_engine": 2.9,
-    "wgrad_alg0_engine": 2.9,
-    "precomputed_convolve_sgemm": 2.5,
-}
+DIRECT = ("convolve_common_engine", "dgrad_engine", "wgrad_alg0_engine", "precomputed_convolve_sgemm")
+DIRECT_ISSUE = 2.8
 DIRECT_SHARED, WGRAD_SHARED = 0.7, 1.15
 """Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: five kernels
 within a tenth, of three channels (same source); their bound is borderline."""
@@ -80,7 +74,7 @@ GATHERED_LINES = 2
 HOPPERS = ("nvjet", "sm90_xmma_gemm", "sm90_xmma_fprop_implicit")
 GATHERED_ISSUE = 19.0
 """Instructions for 32 elements that a kernel without shared memory gathers from an image of few channels: five within a tenth."""
-THIN, THIN_ISSUE = 32, 1.5
+THIN, THIN_ISSUE = 32, 1.33
 """Positions below which a tile of a layout conversion is mostly empty, and what its single elements cost more (same source)."""
 
 
@@ -92,12 +86,12 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
     if any(mark in symbol for mark in LAYOUT):
         return layout_change(kernel, work, sizes)
     if any(mark in symbol for mark in PREPARATION):
-        issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
+        issued = programs(kernel) * warps(kernel) * aten.OTHER
         return Demand(read=0.0, write=0.0, flops=0.0, issued=issued, guessed=True)
     if any(mark in symbol for mark in SPLIT_REDUCTION):  # at least two parts in fp32 are added
         made = float(sizes[1] if base_name(kernel) in BACKWARD else sizes[2 if work.makes == "output" else 0])
         elements = made / work.input.itemsize
-        issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
+        issued = programs(kernel) * warps(kernel) * aten.OTHER
         return Demand(read=8.0 * elements, write=made, flops=elements, issued=issued, guessed=True)
     tensors = {"input": float(sizes[0]), "weight": float(sizes[1]), "output": float(sizes[2])}
     write = tensors.pop(work.makes)
@@ -108,27 +102,25 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
     result = Demand(read=read, write=write, flops=work.flops, flop_type=kind)
     if work.depthwise or "depthwise" in symbol:
         generic = next((n for k, n in GENERIC_DEPTHWISE.items() if f"conv_depthwise2d_{k}" in symbol), DEPTHWISE_ISSUE)
-        generic = next((n for k, n in CUDNN_DEPTHWISE.items() if k in symbol), generic)
         result.issued = work.flops / 2 / 32 * generic
         if "conv2d_c1" in symbol:
             results = math.prod(work.output_shape) / 32
             taps = math.prod(work.weight.shape[2:])
             pixels = work.input.elements / 32
-            result.issued = results * (CUDNN_TAP * taps + CUDNN_RESULT) + pixels * CUDNN_PIXEL
+            result.issued = results * CUDNN_TAP * taps + (results + pixels) * CUDNN_PIXEL
         result.top = "address arithmetic and loads of a depthwise convolution"
         return result
     if "scalepackedtensor" in symbol:  # cleared, because others add to it; not read when the factor is zero
         threads = float(programs(kernel) * warps(kernel) * 32)
         return Demand(
-            read=0.0, write=threads * work.input.itemsize, flops=0.0, issued=threads / 32 * OTHER_ISSUE, guessed=True
+            read=0.0, write=threads * work.input.itemsize, flops=0.0, issued=threads / 32 * aten.OTHER, guessed=True
         )
     if "reduce_wgrad" in symbol:  # adds what each image gave
         parts = float(work.input.shape[0] * sizes[1])
-        issued = programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE
+        issued = programs(kernel) * warps(kernel) * aten.OTHER
         return Demand(read=parts, write=float(sizes[1]), flops=parts / work.input.itemsize, issued=issued, guessed=True)
-    direct = next((n for k, n in DIRECT.items() if k in symbol), None)
-    if direct is not None:
-        result.issued = work.flops / 2 / 32 * direct
+    if any(mark in symbol for mark in DIRECT):
+        result.issued = work.flops / 2 / 32 * DIRECT_ISSUE
         along = WGRAD_SHARED if work.makes == "weight" else DIRECT_SHARED
         result.shared_clocks = 4 * work.flops / 2 / 32 * along
         if work.makes == "input":  # each tap that reaches an element adds to it, alone
@@ -141,8 +133,8 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         without_matrix_units(result, kernel, as_product(work))
         return result
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
-        result.issued = work.flops / 2 / 32 * SIMT_ISSUE
-        result.shared_clocks = work.flops / 2 / 32 * SIMT_ISSUE * SIMT_SHARED
+        result.issued = work.flops / 2 / 32 * (1 + SIMT_LOADS / SIMT_SUMS)
+        result.shared_clocks = work.flops / 2 / 32 * SIMT_SHARED
         result.top = "fused multiply-adds without matrix units"
         return result
     tile = tile_of(kernel.symbol)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from ridgeline.roofline.costs import COST
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.inputs import KernelInput
@@ -18,9 +19,8 @@ FUNCTOR = re.compile(r"(\w*(?:Functor|Functor_\w+|Op))<\s*([\w:]+(?: \w+)?)[^,<>
 FUSED = re.compile(r"Fused(\w+?)MathFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d{1,9})")
 COPY = re.compile(r"CopyFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *([\w:]+(?: \w+)?)")
 FIRST_TYPE = re.compile(r"Functor<\s*([\w:]+)")
-BASE_ISSUE, ISSUE_A_LIST, ISSUE_NARROW = 2.5, 1.3, 1.5
-"""Instructions an element: the loop and the arithmetic; a list read or written; its conversion from half precision."""
-ROOT_ISSUE = 9.0
+BASE_ISSUE, ISSUE_A_LIST = 2.5, 1.5
+"""Instructions an element: the loop and the arithmetic; a list read or written, and as much for its conversion from half precision."""
 FUSED_ISSUE = 54.0
 """Of an optimizer's step: two correct divisions (13.6 each), a correct root (15), a dozen multiplications and sums."""
 FUSED_LISTS = {"Adam": (4, 3), "Sgd": (3, 2), "Adagrad": (3, 2)}
@@ -53,13 +53,13 @@ def demand(kernel: KernelInput) -> Demand | None:
         read, write = elements * read_size, elements * written_size
     issue = BASE_ISSUE + ISSUE_A_LIST * (read_lists + written_lists)
     if "sqrt" in symbol.lower() or "sqrt" in name or "addcdiv" in name or "_div" in name:
-        issue += ROOT_ISSUE
+        issue += COST["sqrt_rn"]
     fused = FUSED.search(symbol)
     if fused or "Fused" in symbol:
         kind = fused.group(1).lower() if fused else ""
         issue += FUSED_ISSUE * next((n for mark, n in FUSED_PARTS.items() if mark in kind), 1.0)
     if size == 2:
-        issue += ISSUE_NARROW * (read_lists + written_lists)
+        issue += ISSUE_A_LIST * (read_lists + written_lists)
     return Demand(
         read=read,
         write=write,

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from ridgeline.roofline import aten, pointwise
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import KernelInput
@@ -31,11 +32,11 @@ ROW = 64
 MMA = 16 * 8 * 16
 """Products of one of these instructions, in bf16, fp16 and int8."""
 LAYOUT_LETTERS = re.compile(r"_([nt])([nt])(?:_|$|\W)")
-SIMT_ISSUE, SIMT_LOADS = 1.15, 15.0
-"""Instructions for one fused multiply-add in a product without matrix units, loads from shared memory and loops, with 128 sums a
-thread; with fewer, one and so many over their number."""
-SIMT_SHARED = 0.5
-"""Busy time of shared memory over that of the schedulers in such a product; with fewer sums a thread each reads more from it, by
+SIMT_LOADS = 15.0
+"""What a step costs a thread in a product without matrix units beside its fused multiply-adds, one for each of its sums: loads from
+shared memory, the loop."""
+SIMT_SHARED = 0.56
+"""Clocks of shared memory, by four, for 32 multiply-adds in such a product with 128 sums a thread; with fewer sums a thread each reads more from it, by
 the power of three quarters: between their sides and their area."""
 SIMT_SUMS = 128
 SIMT_DEPTH = 8
@@ -53,8 +54,6 @@ CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_(\d+)x(\d+)")
 TURNED = 32.0
 """Of a factor in tf32 that does not run along the depth: Hopper's instructions take such only in 16-bit types (PTX manual, wgmma),
 so it is stored once more, 4 bytes an element at 128 a clock, while 2048 FLOPs are done: this over the tile's other side."""
-VECTOR_ISSUE = 11.6
-"""Instructions for 32 products of a matrix-vector kernel: half-precision loads, unpacking, address, the sum."""
 SINGLE = re.compile(r"align1(?!\d)")
 """Of CUTLASS's names: factors are fetched element by element, because their rows begin anywhere."""
 SINGLE_CLOCKS, SINGLE_TURNED = 4.25, 2.0
@@ -62,10 +61,6 @@ SINGLE_CLOCKS, SINGLE_TURNED = 4.25, 2.0
 the depth in four bytes, so that lanes of one load store into a few banks."""
 SINGLE_ISSUE, SINGLE_PROLOGUE = 6.0, 300.0
 """Instructions for such a load, its predicate and its store, and of a warp before the first."""
-SINGLE_STORED = {4: 14.0, 2: 5.0}
-"""Instructions for a result that a thread stores alone, by its bytes."""
-SPLIT_REDUCE_ISSUE = 90.0
-"""Instructions a warp of the kernel that adds the parts of a split product."""
 SKINNY = 16
 """Rows under which a product is a matrix-vector product in effect: weights are what moves."""
 
@@ -251,7 +246,7 @@ def one_by_one(
     result.shared_clocks += 4 * loads * (SINGLE_CLOCKS + (SINGLE_TURNED if along else 0.0))
     result.load_store += 2 * loads
     started = blocks * warps(kernel) * SINGLE_PROLOGUE
-    result.issued = (result.issued or 0.0) + started + loads * SINGLE_ISSUE + stored * SINGLE_STORED.get(itemsize, 14.0)
+    result.issued = (result.issued or 0.0) + started + loads * SINGLE_ISSUE + stored * pointwise.STRIDED
     result.top = "loads of single elements: rows do not begin at multiples of 16 bytes"
 
 
@@ -286,7 +281,7 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
     if "splitkreduce" in lowered or "reducesplit" in lowered:
         return split_reduction(kernel, work)
     if "gemv" in lowered or "dot_kernel" in lowered:
-        result.issued = work.flops / 2 / 32 * VECTOR_ISSUE
+        result.issued = work.flops / 2 / 32 * pointwise.STRIDED
         result.top = "loads and unpacking of half-precision weights" if work.itemsize < 4 else "loads"
         return result
     if is_simt(symbol, work.type):
@@ -332,9 +327,8 @@ def without_matrix_units(result: Demand, kernel: KernelInput, work: Product) -> 
     fused, sums, stored = simt(kernel, work)
     if result.flop_type == "fp64":
         result.double = fused
-    each = max(SIMT_ISSUE, 1.0 + SIMT_LOADS / sums) if sums < SIMT_SUMS else SIMT_ISSUE
-    result.issued = fused * each + stored * SIMT_STORED
-    result.shared_clocks = fused * SIMT_ISSUE * SIMT_SHARED * max(1.0, SIMT_SUMS / sums) ** 0.75
+    result.issued = fused * (1.0 + SIMT_LOADS / sums) + stored * SIMT_STORED
+    result.shared_clocks = fused * SIMT_SHARED * max(1.0, SIMT_SUMS / sums) ** 0.75
     result.shared_clocks += 4 * stored * SIMT_STORED_SHARED
     tile = tile_of(kernel.symbol)
     if tile and stored and SINGLE.search(kernel.symbol):
@@ -366,7 +360,7 @@ def split_reduction(kernel: KernelInput, work: Product) -> Demand:
         write=work.write,
         flops=float(work.batch * work.m * work.n),
         flop_type="fp32",
-        issued=programs(kernel) * warps(kernel) * SPLIT_REDUCE_ISSUE,
+        issued=programs(kernel) * warps(kernel) * aten.OTHER,
     )
 
 

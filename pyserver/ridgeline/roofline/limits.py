@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from ridgeline.profile import BoundResource
 from ridgeline.roofline.architecture import (
-    COLD_OPERANDS_US,
     COLD_US,
-    DIRTY_MOST,
     DIRTY_SHARE,
     DRAINED,
     DRAINING,
@@ -64,7 +62,7 @@ def written_back(demand: Demand, device: DeviceSpec) -> float:
     write, cache = demand.write or 0.0, float(device.l2_bytes or 0)
     stays = DIRTY_SHARE * cache
     if demand.tensor_flops:
-        stays = min(DIRTY_MOST * cache, cache * write / max(1.0, write + (demand.fetched or 0.0)))
+        stays = min(stays, cache * write / max(1.0, write + (demand.fetched or 0.0)))
     return max(0.0, write - stays)
 
 
@@ -115,7 +113,7 @@ def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
         return max(streaming, 0.98 * duration_us)
     late = COLD_US * max(0.0, 1.0 - duration_us / WARM_US)
     reused = (demand.fetched or 0.0) + written_back(demand, device) < REUSED * rate * duration_us
-    return max(streaming, time + (max(late, COLD_OPERANDS_US) if demand.tensor_flops and reused else late))
+    return max(streaming, time + (COLD_US if demand.tensor_flops and reused else late))
 
 
 def usage(demand: Demand, device: DeviceSpec, duration_us: float, time_us: float | None = None) -> Usage | None:

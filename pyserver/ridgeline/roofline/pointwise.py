@@ -55,11 +55,10 @@ and into words."""
 MOST_ELEMENTS = 256
 """More than a thread of these kernels takes (CUDALoops.cuh: 4 to 16), with room for kernels that loop."""
 LOOP = re.compile(r"(?<![a-z_])elementwise_kernel<\d+, (\d+)")
-CASTED = 26.0
-"""An element of ``unrolled_elementwise_kernel``, for each operand: a switch over the type at each load and store."""
-STRIDED_OPERAND, STRIDED_DIMENSION = 12.2, 10.3
-"""An element of ``elementwise_kernel``: its address, bounds check and access for each operand; a division by a
-multiplication (wide product, shift, remainder) and a product for each operand, for each dimension."""
+STRIDED = 12.0
+"""An element of ``elementwise_kernel``: for each operand an address, a bounds check and an access; for each dimension a division
+by a multiplication (wide product, shift, remainder) and a product for each operand. ``unrolled_elementwise_kernel`` takes two an
+operand: it switches over the type at each load and store. Other kernels that access elements one by one take the same."""
 
 
 def issued(kernel: KernelInput, name: str, elements: float, threads: float, found: list[Tensor]) -> float | None:
@@ -68,11 +67,11 @@ def issued(kernel: KernelInput, name: str, elements: float, threads: float, foun
     if "vectorized_elementwise" in symbol:
         return threads / 32 * vectorized(name, found)
     if "unrolled_elementwise" in symbol:
-        return elements / 32 * CASTED * max(2, operands_of(name, found))
+        return elements / 32 * 2 * STRIDED * max(2, operands_of(name, found))
     if "elementwise_kernel" not in symbol:
         return None
     whole = [t for t in found if t.shape]
-    each = STRIDED_OPERAND * max(2, operands_of(name, found)) + STRIDED_DIMENSION * dimensions(whole)
+    each = STRIDED * (max(2, operands_of(name, found)) + dimensions(whole))
     return elements / 32 * each
 
 

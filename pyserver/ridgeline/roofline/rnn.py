@@ -15,7 +15,7 @@ from ridgeline.roofline.costs import COST, SPECIAL
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.gemm import Product, programs, tile_of
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.pointwise import STRIDED_OPERAND
+from ridgeline.roofline.pointwise import STRIDED
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 
 OPS = {"_cudnn_rnn", "_cudnn_rnn_backward"}
@@ -102,7 +102,7 @@ def cell(work: Recurrent) -> Demand:
     result = Demand(
         read=float(states * read * size), write=float(states * write * size), flop_type="fp32", guessed=True
     )
-    result.issued = states / 32 * STRIDED_OPERAND * (read + write)
+    result.issued = states / 32 * STRIDED * (read + write)
     if not work.backward:
         for function, count in (("sigmoid", work.gates - 1), ("tanh", 1 + lasting)):
             result.issued += states / 32 * COST[function] * count
