@@ -272,3 +272,15 @@ def test_words_of_reductions_across_warps_meet_in_banks(vector: int, warps: int,
     block = Blocked(("x", "r0_"), vector, {"x": lanes, "r0_": vector}, {"x": 1, "r0_": warps}, {"x": vector, "r0_": 1})
     assert meeting(block, frozenset("x"), warps) == ways
     assert meeting(block, frozenset(), warps) == 1
+
+
+def test_a_mask_of_dropout_that_is_stored_changes_its_layout() -> None:
+    body = (
+        "tmp0 = tl.load(in_ptr0 + 0)\ntmp1 = tl.rand(tmp0, (xindex).to(tl.uint32))\ntmp2 = tmp1 > 0.1\n"
+        "tmp3 = tl.load(in_ptr1 + (xindex), None).to(tl.float32)\n{}tl.store(out_ptr1 + (xindex), tmp2.to(tl.float32) * tmp3, None)"
+    )
+    pointers = {"in_ptr0": "*i64", "in_ptr1": "*bf16", "out_ptr0": "*i1", "out_ptr1": "*bf16"}
+    stored = walked(body.format("tl.store(out_ptr0 + (xindex), tmp2, None)\n"), pointers, 1 << 22).warp
+    kept = walked(body.format(""), pointers, 1 << 22).warp
+    assert stored.by_operation["mask"] == pytest.approx(8 * COST["mask"] * OVERHEAD)
+    assert "mask" not in kept.by_operation

@@ -86,6 +86,7 @@ COST: dict[str, float] = {
     "shuffled": 3.0,  # a word that changes lanes: a shuffle, two selects
     "exchanged": 1.0,  # a word through shared memory, in vectors; its addresses and the barrier are "exchange"
     "exchange": 14.0,
+    "mask": 7.0,  # a truth value that goes to two other layouts, as bytes
     "turned": 2.0,  # an element that another axis is fast for: out of its word, stored alone; addresses are "turn"
     "turn": 30.0,
     "barrier": 6.0,  # what of that remains for further values, whose addresses are known

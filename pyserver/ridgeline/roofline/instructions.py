@@ -228,6 +228,13 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
     through shared memory otherwise. A small operand (weights of a row) makes the tile change into its layout and back."""
     full = [a for a in tally.accesses if layout.shape_of(a.axes) == layout.axes and a.axes]
     words, times = 0.0, 0.0
+    stored = {a.size for a in full if a.store}
+    reduced = any(o.name.removesuffix("64") in REDUCE for o in tally.operations)
+    if len(stored) > 1 and min(stored) == 1 < layout.main.vector and warp.by_operation.get("philox") and not reduced:
+        # random numbers stay in the layout of their indices where two need them: a mask that is stored, and what it is for
+        warp.add("exchange", 2 * COST["exchange"])
+        warp.add("mask", min(layout.per_thread, MATRIX_ROW) * COST["mask"])
+        warp.load_store += 8
     for access in full:
         own = layout.of(access)
         if not own.order or (own.order == layout.main.order and own.vector == layout.main.vector):
