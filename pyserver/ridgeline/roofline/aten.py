@@ -22,14 +22,12 @@ BLOCK_THREADS = 128
 REDUCE_ELEMENT = 4.0
 """Instructions for an element of a reduction; a thread takes two of ``OTHER`` beside, to begin and to join the others."""
 KINDS: dict[str, tuple[float, float]] = {
-    "vectorized_layer_norm_kernel": (288.0, 29.0),
-    "max_pool_backward_nchw": (292.0, 0.0),
-    "tensor_kernel_scan_innermost_dim": (20.0, 85.0),
-    "indexFunc": (20.0, 100.0),
+    "vectorized_layer_norm_kernel": (4.0, 0.3),
+    "max_pool_backward_nchw": (4.0, 0.0),
+    "tensor_kernel_scan_innermost_dim": (0.0, 1.0),
+    "indexFunc": (0.0, 1.0),
 }
-"""Instructions a thread and an element of other kernels of PyTorch (same source)."""
-POOL_TAP = 24.0
-"""Instructions for each element of a window of ``max_pool_forward_nchw``, beside two of ``OTHER`` a result: two windows, same source."""
+"""Times of ``OTHER`` for a thread and for an element of kernels of PyTorch whose threads loop (same source)."""
 SCAN_SHARED = 27.0
 """Clocks of shared memory for 32 elements of such a scan: a step a power of two (same source)."""
 REQUEST_BYTES = 128
@@ -37,17 +35,10 @@ REQUEST_BYTES = 128
 ROW_ELEMENT = 25.0
 """Warp instructions for 32 elements of ATen's normalisations and softmaxes: load, convert, statistics, function, store. A row that
 a warp takes (or two at once) costs ``softmax_warp_forward`` two of ``OTHER`` beside: maximum and sum by shuffles, addresses (same source)."""
-REDUCTIONS = {
-    "std": 31.0,
-    "var": 31.0,
-    "max": 26.0,
-    "min": 26.0,
-    "argmax": 20.0,
-    "argmin": 20.0,
-    "norm": 3.0,
-    "linalg_vector_norm": 3.0,
-}
-"""Instructions an element that such a reduction needs beyond an addition."""
+REDUCTIONS = {"std", "var", "max", "min", "argmax", "argmin"}
+COMPARED = 30.0
+"""Instructions an element that such a reduction needs beyond an addition: Welford's step, or comparisons with what is not a number and
+with indices (same source)."""
 FUNCTIONS: dict[str, dict[str, float]] = {
     "gelu": {"erf": 0.75, "float": 3}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
     "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 0.7}, "exp": {"exp": 1}, "log": {"log": 1},
@@ -127,12 +118,12 @@ def demand(kernel: KernelInput) -> Demand | None:
     result.issued = instructions(kernel, name, elements, threads, given)
     for mark, (thread, element) in KINDS.items():
         if mark in symbol:
-            result.issued = threads / 32 * thread + elements / 32 * element
+            result.issued = OTHER * (threads / 32 * thread + elements / 32 * element)
             result.top = f"the instructions of {name}"
             break
     if "reduce_kernel" in symbol:
         result.write = reduced_bytes(found, threads, kernel)
-        result.issued += elements / 32 * REDUCTIONS.get(name, 0.0)
+        result.issued += elements / 32 * (COMPARED if name in REDUCTIONS else 0.0)
         if name in ("sum", "prod", "nansum") and found[0].itemsize < 8 and rate_key(found[0].type) in (None, "int8"):
             result.read = result.fetched = elements * 8  # whole numbers are summed as a 64-bit copy
     extra(result, name, symbol, elements, found)
@@ -210,7 +201,7 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
         return threads / 32 * 2 * OTHER + elements / 32 * REDUCE_ELEMENT
     if "max_pool_forward_nchw" in kernel.symbol:
         window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [2, 2])
-        return threads / 32 * (2 * OTHER + POOL_TAP * math.prod((window * 2)[: max(2, len(window))]))
+        return threads / 32 * (2 * OTHER + 2 * pointwise.STRIDED * math.prod((window * 2)[: max(2, len(window))]))
     if "softmax_warp_forward" in kernel.symbol and found[0].shape:
         together = 2 if found[0].shape[-1] <= 128 else 1  # rows of a warp (ATen/native/cuda/PersistentSoftmax.cuh)
         rows = elements / found[0].shape[-1] / together

@@ -21,9 +21,7 @@ BACKWARD_FACTOR = 2.5
 MASK_KIND = 9
 """Position of ``custom_mask_type``."""
 OLD_ISSUE, ISSUE = 20.0, 10.0
-BIAS_ISSUE = 7.2
-"""Warp instructions for 32 scores, twice as many backwards: softmax, scaling, masking; with older instructions; what an added bias
-costs. Read off Nsight Compute on an H200."""
+"""Warp instructions for 32 scores, twice as many backwards: softmax, scaling, masking; with older instructions. Read off Nsight Compute on an H200."""
 SHARED = {False: 1.56, True: 7.3}
 """Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, forwards and backwards (same source)."""
 TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
@@ -157,10 +155,9 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         result.issued = rows * OLD_ISSUE * (2 if work.backward else 1)
         result.doubtful = True
         return result
-    biased = work.bias_bytes > 0
     filled, width = blocks(work, kernel.symbol)
     rows *= filled
     result.tensor_flops *= filled * width / work.width
-    result.issued = rows * (ISSUE * (2 if work.backward else 1) + (BIAS_ISSUE if biased else 0.0))
+    result.issued = rows * ISSUE * (2 if work.backward else 1)
     result.shared_clocks = 4 * rows * SHARED[work.backward] * width / 64
     return result

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import re
 
-from ridgeline.roofline import aten
+from ridgeline.roofline import aten, pointwise
 from ridgeline.roofline.conv_shapes import BACKWARD, Convolution, convolution
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import (
     OLD_INSTRUCTIONS,
     OLD_RATE,
+    PROLOGUE,
     SIMT_LOADS,
     SIMT_SHARED,
     SIMT_SUMS,
     SINGLE_CLOCKS,
-    SINGLE_PROLOGUE,
     SINGLE_TURNED,
     TURNED,
     Product,
@@ -55,14 +55,13 @@ LAYOUT_TILE, LAYOUT_ISSUE = 1024, 30.0
 GROUPED = re.compile(r"_g(\d+)(?:_|$)")
 """Channels of the groups that a block of cuDNN's grouped kernels multiplies at once."""
 CACHE_LINE = 128
-DEPTHWISE_ISSUE = 4.0
-"""Instructions for one fused multiply-add of a depthwise kernel: load, convert, address, multiply."""
 CUDNN_TAP, CUDNN_PIXEL = 2.0, 6.0
 """Instructions of cuDNN's depthwise kernel in half precision for a tap, and for a result and a pixel that it fetches and converts: eight
 kernels of 3x3 and 7x7 filters with strides of 1 and 2 within 12 % (Nsight Compute)."""
-GENERIC_DEPTHWISE = {"forward": 12.8, "backward": 18.6, "grad_weight": 40.6}
-"""The same where the size of the filter is no template argument (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an
-address, for gradients divisions a tap; read off Nsight Compute, one kernel each."""
+GENERIC_DEPTHWISE = {"forward": 1, "backward": 2, "grad_weight": 3}
+"""Times of ``pointwise.STRIDED`` for a tap where the size of the filter is no template argument
+(ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an address, for gradients divisions a tap; one kernel each. Other
+kernels take two of ``CUDNN_TAP``: load, convert, address, multiply."""
 DIRECT = ("convolve_common_engine", "dgrad_engine", "wgrad_alg0_engine", "precomputed_convolve_sgemm")
 DIRECT_ISSUE = 2.8
 DIRECT_SHARED, WGRAD_SHARED = 0.7, 1.15
@@ -101,7 +100,8 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
     kind = rate_key(work.input.type)
     result = Demand(read=read, write=write, flops=work.flops, flop_type=kind)
     if work.depthwise or "depthwise" in symbol:
-        generic = next((n for k, n in GENERIC_DEPTHWISE.items() if f"conv_depthwise2d_{k}" in symbol), DEPTHWISE_ISSUE)
+        operands = next((n for k, n in GENERIC_DEPTHWISE.items() if f"conv_depthwise2d_{k}" in symbol), None)
+        generic = operands * pointwise.STRIDED if operands else 2 * CUDNN_TAP
         result.issued = work.flops / 2 / 32 * generic
         if "conv2d_c1" in symbol:
             results = math.prod(work.output_shape) / 32
@@ -253,7 +253,7 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
         result.shared_clocks = 4 * loads * (SINGLE_CLOCKS + (SINGLE_TURNED if size == 4 else 0.0))
         # straight from registers: a store of a warp is two sums of each lane, in eight rows
         result.shared_clocks += 4 * 8 * (result.write or 0.0) / (64 * size)
-        result.issued = loads * GATHERED_ISSUE + blocks * warps(kernel) * SINGLE_PROLOGUE
+        result.issued = loads * GATHERED_ISSUE + blocks * warps(kernel) * PROLOGUE * aten.OTHER
         result.top = "addresses of single elements of the image"
         return
     feed(result, kernel, (positions, filters, depth), blocks, steps, size)

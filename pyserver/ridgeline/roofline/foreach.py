@@ -19,8 +19,8 @@ FUNCTOR = re.compile(r"(\w*(?:Functor|Functor_\w+|Op))<\s*([\w:]+(?: \w+)?)[^,<>
 FUSED = re.compile(r"Fused(\w+?)MathFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *(\d{1,9})")
 COPY = re.compile(r"CopyFunctor<\s*([\w:]+(?: \w+)?)[^,<>]*, *([\w:]+(?: \w+)?)")
 FIRST_TYPE = re.compile(r"Functor<\s*([\w:]+)")
-BASE_ISSUE, ISSUE_A_LIST = 2.5, 1.5
-"""Instructions an element: the loop and the arithmetic; a list read or written, and as much for its conversion from half precision."""
+ISSUE_A_LIST = 1.5
+"""Instructions an element: as many for the loop and the arithmetic as for a list that is read or written, and as much again for its conversion from half precision."""
 FUSED_ISSUE = 54.0
 """Of an optimizer's step: two correct divisions (13.6 each), a correct root (15), a dozen multiplications and sums."""
 FUSED_LISTS = {"Adam": (4, 3), "Sgd": (3, 2), "Adagrad": (3, 2)}
@@ -51,7 +51,7 @@ def demand(kernel: KernelInput) -> Demand | None:
     if copied:
         written_size, read_size = itemsize(copied.group(1)) or 4, itemsize(copied.group(2)) or 4
         read, write = elements * read_size, elements * written_size
-    issue = BASE_ISSUE + ISSUE_A_LIST * (read_lists + written_lists)
+    issue = ISSUE_A_LIST * (1 + read_lists + written_lists)
     if "sqrt" in symbol.lower() or "sqrt" in name or "addcdiv" in name or "_div" in name:
         issue += COST["sqrt_rn"]
     fused = FUSED.search(symbol)

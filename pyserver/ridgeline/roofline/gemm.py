@@ -41,9 +41,8 @@ the power of three quarters: between their sides and their area."""
 SIMT_SUMS = 128
 SIMT_DEPTH = 8
 """Depth of its steps (CUTLASS's names)."""
-SIMT_STORED, SIMT_STORED_SHARED = 25.0, 5.0
-"""Instructions of a warp, and clocks of the first-level cache, for each sum of a thread in the end: scaled, checked against the
-edge, addressed, stored."""
+SIMT_STORED_SHARED = 5.0
+"""Clocks of the first-level cache for each sum of a thread in the end: scaled, checked against the edge, addressed, stored."""
 LINE = 128
 HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm")
 """Its first side lies along the rows of a result that is stored by rows, the second along its columns."""
@@ -59,8 +58,10 @@ SINGLE = re.compile(r"align1(?!\d)")
 SINGLE_CLOCKS, SINGLE_TURNED = 4.25, 2.0
 """Clocks of the first-level cache for such a load of a warp and its store into shared memory; more where both factors run along
 the depth in four bytes, so that lanes of one load store into a few banks."""
-SINGLE_ISSUE, SINGLE_PROLOGUE = 6.0, 300.0
-"""Instructions for such a load, its predicate and its store, and of a warp before the first."""
+SINGLE_ISSUE = 6.0
+"""Instructions for such a load, its predicate and its store."""
+PROLOGUE = 4
+"""Times of ``OTHER`` that a warp of an earlier generation's product needs before its first load: addresses and predicates of all."""
 SKINNY = 16
 """Rows under which a product is a matrix-vector product in effect: weights are what moves."""
 
@@ -245,7 +246,7 @@ def one_by_one(
     along = transposed_factors(kernel.symbol) == (False, False) and itemsize == 4
     result.shared_clocks += 4 * loads * (SINGLE_CLOCKS + (SINGLE_TURNED if along else 0.0))
     result.load_store += 2 * loads
-    started = blocks * warps(kernel) * SINGLE_PROLOGUE
+    started = blocks * warps(kernel) * PROLOGUE * aten.OTHER
     result.issued = (result.issued or 0.0) + started + loads * SINGLE_ISSUE + stored * pointwise.STRIDED
     result.top = "loads of single elements: rows do not begin at multiples of 16 bytes"
 
@@ -327,7 +328,7 @@ def without_matrix_units(result: Demand, kernel: KernelInput, work: Product) -> 
     fused, sums, stored = simt(kernel, work)
     if result.flop_type == "fp64":
         result.double = fused
-    result.issued = fused * (1.0 + SIMT_LOADS / sums) + stored * SIMT_STORED
+    result.issued = fused * (1.0 + SIMT_LOADS / sums) + stored * 2 * pointwise.STRIDED
     result.shared_clocks = fused * SIMT_SHARED * max(1.0, SIMT_SUMS / sums) ** 0.75
     result.shared_clocks += 4 * stored * SIMT_STORED_SHARED
     tile = tile_of(kernel.symbol)

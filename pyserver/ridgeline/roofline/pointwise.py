@@ -44,8 +44,6 @@ COMPARISONS = {
     "isin",
 }
 UNARY = {"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "reciprocal", "log1p", "neg", "abs", "relu", "floor", "round"}  # fmt: skip
-THREAD = 15.0
-"""Instructions of a thread beside what its elements need: its place, bounds, pointers."""
 VECTOR_ELEMENTS, VECTOR_BYTES = 8, 16
 """Elements of a thread, and bytes of an access (CUDALoops.cuh; thread_constants.h)."""
 ADDRESS = 2.0
@@ -95,7 +93,7 @@ def vectorized(name: str, found: list[Tensor]) -> float:
         whole = whole[:1]
     read = [] if name in FILLS else whole[1:2] if copies else whole
     written = 1 if name in COMPARISONS else whole[0].itemsize if whole else 4
-    total = THREAD
+    total = STRIDED  # its place, bounds, pointers
     for size, stored in [*((t.itemsize, False) for t in read), (written, True)]:
         total += ADDRESS + max(1.0, VECTOR_ELEMENTS * size / VECTOR_BYTES)
         if not (copies and size != written and not stored):  # a copy converts once
