@@ -8,6 +8,7 @@ import gzip
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -233,15 +234,25 @@ def test_a_sample_live(name: str) -> None:
     assert not outcome.wrong
 
 
-def test_recordings_of_a_device_machine() -> None:
+def test_recordings_of_a_device_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     if not FROZEN.is_file():
         pytest.skip("no recordings yet: tests/seeded/record_device.py makes them on a machine with a CUDA device")
+    said: dict[str, list[dict[str, Any]]] = {}
+    judge = suite.judge
+    monkeypatch.setattr(suite, "judge", lambda p, findings: judge(p, said.setdefault(p.name, findings)))
     outcomes = suite.frozen(markers.read_all(DEVICE), FROZEN, _report)
     print(suite.table(outcomes))
     assert len(outcomes) >= 15, "most programs changed since they were recorded: record them again"
     assert suite.precision(outcomes) >= 95.0
     assert suite.recall(outcomes) >= 90.0
     assert not [o.name for o in outcomes if o.wrong and not o.expected], "nothing above hint on a clean program"
+    for name, findings in said.items():
+        promised = [f for f in findings if f["saving_us"] is not None]
+        step = next(f for f in findings if f["code"] == "summary")["evidence"]["step_us"]
+        assert sum(f["saving_us"] for f in promised) <= step, name
+        assert len({(f["code"], f["file"], f["line"], f["message"]) for f in findings}) == len(findings), name
+        for finding in promised:
+            assert finding["saving_us"] <= min(finding["saving_bound_us"], finding["time_us"]) * 1.0001, (name, finding)
 
 
 PLAYED = (

@@ -34,7 +34,7 @@ def count(number: float) -> str:
 def things(number: float, noun: str) -> str:
     """``1 convolution``, ``2.5 convolutions``."""
     text = count(number)
-    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
+    return f"{text} {noun if text == '1' else 'copies' if noun == 'copy' else noun + 's'}"
 
 
 def times(number: float) -> str:

@@ -81,9 +81,9 @@ def _candidate(facts: Facts, rows: list[int], *, fallback: bool) -> Candidate:
         code="attention-unfused",
         title="Attention misses the fused kernel",
         fact=(
-            f"scaled_dot_product_attention takes its mathematical form {words.count(len(rows) / facts.n)} times {facts.per}"
+            f"scaled_dot_product_attention takes its mathematical form {words.times(len(rows) / facts.n)} {facts.per}"
             if fallback
-            else f"Attention over {dims[0][-1]} keys is written out {words.count(len(rows) / facts.n)} times {facts.per}"
+            else f"Attention over {dims[0][-1]} keys is written out {words.times(len(rows) / facts.n)} {facts.per}"
         )
         + f": {words.time(facts.per_step(total))} with its softmax and products.",
         advice="Its weights are dropped out while it trains, which the fused kernel of a CPU cannot do; dropout=0.0 there would be "

@@ -89,6 +89,7 @@ def _candidate(facts: Facts, group: list[Block]) -> Candidate:
     if saving is not None and 100.0 * saving >= SUGGEST_PCT * facts.gate_us:  # else nothing is promised anyway
         # Without the wait the host is ahead and the queue full: played again, at the program's own pace.
         saving = facts.whatif.saving(Change(waits={c for b in group for c in b.calls}))
+        cost = max(cost, min(saving, spans.measure(gap)))
     host, wait = sum(b.host_us for b in group), sum(b.wait_us for b in group)
     explicit = group[0].op < 0
     scaler = group[0].at is not None and SCALER_TEXT.search(group[0].at.text or "") is not None

@@ -83,6 +83,9 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int], waits: list[Block])
     nbytes = float(events.bytes[known].sum())
     back = _way_back(facts, rows)
     saving = facts.whatif.saving(_mended(facts, rows, waits, asks=back is not None)) if judged else None
+    cost = max(
+        cost, saving or 0.0
+    )  # the gaps at the program's own pace, where the steps played again tell more of them
     size = f" of {words.size(nbytes / facts.n)}" if known else ""
     return Candidate(
         code="host-round-trip",

@@ -81,7 +81,7 @@ def _by_calls(facts: Facts) -> list[Candidate]:
             title="The host launches too slowly for the device",
             fact=f"The launch calls alone, {words.count(len(facts.launch_calls) / facts.n)} {facts.per}, take {words.time(facts.per_step(facts.call_us))}"
             f", the device's work {words.time(facts.per_step(busy))}: the host cannot keep up. Idle time itself is not "
-            f"judged here: {facts.unjudged_because}, which slows the host.",
+            f"judged here: {facts.unjudged_because}.",
             advice=_advice(facts),
             at=_most_calls(facts),
             general=True,

@@ -62,7 +62,7 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate
     return Candidate(
         code="pageable-copy",
         title="Copies to the device from pageable memory",
-        fact=f"{words.count(len(rows) / facts.n)} copies {facts.per}{f' of {words.size(nbytes / facts.n)} together' if known else ''}{rate} "
+        fact=f"{words.things(len(rows) / facts.n, 'copy')} {facts.per}{f' of {words.size(nbytes / facts.n)} together' if known else ''}{rate} "
         f"from pageable memory; the device does nothing else for {words.time(facts.per_step(exposed + idle))}.",
         advice="pin_memory=True in the DataLoader (or tensor.pin_memory()) with non_blocking=True in the copy; on a stream of its "
         "own it can run beside the previous step.",

@@ -49,7 +49,7 @@ def _blocking(facts: Facts, at: SourceRef | None, rows: list[int], waits: list[B
         advice="non_blocking=True: the memory is pinned, so the copy can run while the host goes on.",
         at=at,
         cost_us=cost,
-        saving_us=facts.whatif.saving(Change(waits={c for b in waits for c in b.calls})),
+        saving_us=min(cost, facts.whatif.saving(Change(waits={c for b in waits for c in b.calls}))),
         claims=gap,
         noted=True,
         evidence={
@@ -72,7 +72,7 @@ def _exposed(facts: Facts, at: SourceRef | None, rows: list[int], exposed: spans
     return Candidate(
         code="exposed-copy",
         title="Copies to the device run alone",
-        fact=f"{words.count(len(rows) / facts.n)} copies {facts.per} from pinned memory{rate} take {words.time(facts.per_step(alone))} in which "
+        fact=f"{words.things(len(rows) / facts.n, 'copy')} {facts.per} from pinned memory{rate}: {words.time(facts.per_step(alone))} in which "
         "the device does nothing else.",
         advice="Copy the next batch on a stream of its own (torch.cuda.stream, record_stream, wait_stream) while this one is computed.",
         at=at,

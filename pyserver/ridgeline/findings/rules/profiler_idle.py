@@ -22,14 +22,19 @@ def rule(facts: Facts) -> list[Candidate]:
             + (" several times over" if facts.stacks else "")
             + ": the idle time may be the profiler's, and no finding is based on it."
         )
-        return [_profiler_note(fact, {"idle_share_pct": share, "stacks": facts.stacks})]
+        advice = (
+            "Record more steps, without stacks, to judge idle time."
+            if facts.stacks
+            else "Record a longer run, so that unprofiled steps can be timed beside the recorded ones."
+        )
+        return [_profiler_note(fact, {"idle_share_pct": share, "stacks": facts.stacks}, advice)]
     if facts.slowdown is not None and facts.slowdown >= SLOWDOWN:
         plain = facts.document.totals.plain_step_us or facts.step_us
         busy = facts.per_step(spans.measure(facts.busy))
         corrected = max(0.0, 100.0 * (1.0 - busy / plain))
         fact = (
-            f"Profiling made the step {facts.slowdown:.2f} times as long ({words.time(plain)} without it): of {words.percent(share)} idle time "
-            f"{words.percent(corrected)} are the program's, the rest is likely from profiling."
+            f"Profiling made the step {facts.slowdown:.2f} times as long ({words.time(plain)} without it): the device idles "
+            f"{words.percent(share)} of the recorded step, and about {words.percent(corrected)} of one without profiling."
         )
         return [
             _profiler_note(
@@ -45,12 +50,12 @@ def rule(facts: Facts) -> list[Candidate]:
     return []
 
 
-def _profiler_note(fact: str, evidence: dict[str, object]) -> Candidate:
+def _profiler_note(fact: str, evidence: dict[str, object], advice: str = "") -> Candidate:
     return Candidate(
         code="profiler-idle",
         title="Idle time that the profiler made",
         fact=fact,
-        advice="Record more steps, without stacks, to judge idle time.",
+        advice=advice,
         hint=True,
         evidence=evidence,
     )
