@@ -215,7 +215,8 @@ def indexed(
     """
     rows, columns, depth = sides
     size = work.input.itemsize
-    result.tiles_read = float(depth * size * (GATHERED_LINES * rows + columns * -(-rows // tile[0])))
+    filters = up(columns * size, CACHE_LINE)  # a row of them takes a line however short it is
+    result.tiles_read = float(depth * (GATHERED_LINES * rows * size + filters * -(-rows // tile[0])))
     if cache_bytes:
         lost = ((result.read or 0.0) + (result.write or 0.0)) / cache_bytes - 1
         result.fetched = (result.read or 0.0) * (1 + (work.phases - 1) * min(1.0, max(0.0, lost)))
