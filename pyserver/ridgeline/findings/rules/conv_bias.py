@@ -57,7 +57,7 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
     return Candidate(
         code="conv-bias",
         title="A bias before batch normalisation has no effect",
-        fact=f"Before a batch normalisation, which subtracts it again, {words.things(len(convolutions) / facts.n, 'convolution')} {facts.per} have a bias added"
+        fact=f"A bias that the batch normalisation after it subtracts again is added by {words.things(len(convolutions) / facts.n, 'convolution')} {facts.per}"
         + (f": {words.time(facts.per_step(total))}." if rows else "."),
         advice="bias=False in those convolutions; the result is the same.",
         at=at,
