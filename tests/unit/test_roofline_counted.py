@@ -5,6 +5,7 @@ Shapes, launches and times in the step are the recording's; percentages are thos
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -240,3 +241,37 @@ def test_a_fused_step_of_sgd_neither_divides_nor_writes_the_gradient() -> None:
     assert (demand.read, demand.write) == (2 * 3299872 * 2, 3299872 * 2)  # Nsight Compute: 13.2 MB read
     found = estimate(kernel, H200)
     assert found.compute_pct == pytest.approx(6, abs=2)
+
+
+def test_a_transposed_convolution_reads_its_image_in_every_phase_of_the_stride() -> None:
+    """Nsight Compute: 269 MB read, 119 MB written while it runs, beside the 22 that stay in the cache."""
+    kernel = transposed([128, 128, 32, 32], 64, F32, 159.6, STRIDED.format("f32f32_tf32f32_f32", "256x64x32", 1), (120, 1, 1), 384)  # fmt: skip
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    assert demand.write == 128 * 64 * 64 * 64 * 4
+    assert demand.fetched == pytest.approx(269.05e6, rel=0.02)
+
+
+def test_gradients_of_a_transposed_convolution_are_a_convolution_and_filters() -> None:
+    dims: list[Any] = [[128, 3, 128, 128], [128, 64, 64, 64], [64, 3, 4, 4], *[[]] * 8]
+    types = [F32, F32, F32, *["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", ""]
+    concrete = ["", "", "", "[3]", "[2, 2]", "[1, 1]", "[1, 1]", "True", "[0, 0]", "1", "[True, True, False]"]
+    image, given, filters = (float(math.prod(shape) * 4) for shape in dims[:3])
+    for symbol, read, write in (
+        ("sm80_xmma_fprop_implicit_gemm_indexed_wo_smem_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x32x16_stage1_warpsize4x1x1_g1_tensor16x8x8_aligna4_alignc8_execute_kernel__5x_cudnn", image + filters, given),
+        ("void wgrad_alg0_engine_NHWC<float, 128, 5, 5, 3, 3, 3, false, 512>", image + given, filters),
+    ):  # fmt: skip
+        kernel = op("aten::convolution_backward", dims, types, 102.8, symbol, grid=(2, 4096, 1), block=(128, 1, 1), concrete_inputs=concrete)  # fmt: skip
+        demand, _ = demand_of(kernel, H200)
+        assert demand is not None
+        assert (demand.read, demand.write) == (read, write)
+        assert demand.flops == 2 * 128 * 64 * 64 * 64 * 3 * 16
+
+
+def test_a_transform_does_five_n_log_n() -> None:
+    demand, _ = demand_of(fft("regular_fft<128u, EPT<16u>, 32u, 4u", 42.4, (2080, 1, 1), (32, 8, 1)), H200)
+    assert demand is not None
+    elements = 16 * 64 * 128 * 65  # half of the frequencies and one
+    assert demand.flops == elements * 5 * 7
+    assert (demand.read, demand.write) == (elements * 8, elements * 8)  # Nsight Compute: 68.2 MB read
+    assert demand.issued == pytest.approx(1.145e7, rel=0.07)
