@@ -157,6 +157,10 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         transposed([128, 128, 32, 32], 64, F32, 159.6, STRIDED.format("f32f32_tf32f32_f32", "256x64x32", 1), (120, 1, 1), 384),
         47, 70, 7,
     ),
+    "the same in single precision: filters come from registers": (
+        transposed([128, 256, 16, 16], 128, F32, 124.8, STRIDED.format("f32f32_tf32f32_f32", "256x64x32", 1), (60, 2, 1), 384),
+        60, 53, 3,
+    ),
     "a transposed convolution to three channels, element by element": (
         transposed([128, 64, 64, 64], 3, F32, 290.0, "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>", (1, 128, 128), 64),
         44, 70, 6,

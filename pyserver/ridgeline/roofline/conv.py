@@ -13,6 +13,7 @@ from ridgeline.roofline.gemm import (
     OLD_INSTRUCTIONS,
     OLD_RATE,
     PROLOGUE,
+    ROW,
     SIMT_LOADS,
     SIMT_SHARED,
     SIMT_SUMS,
@@ -196,6 +197,10 @@ def on_hopper(
             by_tiles(result, symbol, tile, (taps, filters, channels, made), size, size)
         else:  # a stride leaves only some taps to a position
             depth = round(filters * taps * made / given)
+            result.shared_clocks += sums_stored(symbol, result.write or 0.0, size)
+            if result.flop_type == "tf32" and tile[0] > tile[1]:
+                # filters do not run along the depth: such a factor must come from registers, which takes the instruction's rows
+                result.shared_per_tensor = shared_per_tensor(symbol, (ROW, tile[0], tile[2]))
             by_tiles(result, symbol, tile, (1, given, channels, depth), size, size)
             if "indexed" in symbol:
                 indexed(result, work, tile, (given, channels, depth), cache_bytes)
