@@ -33,6 +33,30 @@ SECOND = (
     "state_space",
     "vit_train",
 )
+FOURTH = (
+    "clip_train",
+    "convnext_train",
+    "efficientnet_infer",
+    "fourier_operator_train",
+    "gan_train",
+    "graph_attention_train",
+    "hifigan_train",
+    "lora_train",
+    "lstm_tagger_train",
+    "nerf_train",
+    "patch_forecast_train",
+    "pointnet_train",
+    "ppo_update",
+    "segmentation_train",
+    "swin_infer",
+    "t5_train",
+    "templates_train",
+    "vae_train",
+    "video3d_train",
+    "whisper_infer",
+)
+"""Most hold the counters of a step's first 46 to 131 launches; nine of them were scored once by code that had not seen them
+(docs/roofline.md)."""
 DIRECT = ("hand_triton", "hand_triton2")
 """Kernels launched directly, most of whose sizes nothing recorded."""
 
@@ -72,7 +96,7 @@ def test_each_given_program_alone(corpus: Path) -> None:
 
 
 def test_every_own_capture_is_in_a_group() -> None:
-    assert {p.name.split(".")[0] for p in OWN.glob("*.tar.?z")} == {*FIRST, *SECOND, *THIRD, *DIRECT}
+    assert {p.name.split(".")[0] for p in OWN.glob("*.tar.?z")} == {*FIRST, *SECOND, *THIRD, *FOURTH, *DIRECT}
 
 
 def test_first_round() -> None:
@@ -86,6 +110,14 @@ def test_second_round() -> None:
     rows = [r for name in SECOND for r in _rows(_own(name))]
     assert len(rows) >= 1100
     _check(rows, (0.93, 0.92), (0.93, 0.94), swaps=2)
+
+
+def test_fourth_round() -> None:
+    """Two kernels of generated code are on the wrong side of each other: a pointwise one of efficientnet_infer (56 and 72 by ncu,
+    74 and 71 here) and a softmax's backward of t5_train (79 and 63 by ncu, 55 and 86 here)."""
+    rows = [r for name in FOURTH for r in _rows(_own(name))]
+    assert len(rows) >= 1500
+    _check(rows, (0.95, 0.95), (0.93, 0.93), swaps=2)
 
 
 def test_direct_launches_without_their_arguments() -> None:
