@@ -1,9 +1,9 @@
 """Makes a capture small: what scoring does not read is left out, and what it reads lies plain in one xz archive.
 
-usage: repack.py OUT CAPTURE.tar.gz…     writes OUT/CAPTURE.tar.xz, and says the sizes
+usage: repack.py OUT CAPTURE…     writes OUT/CAPTURE.tar.xz of each .tar.gz (or .tar.xz, made before), and says the sizes
 
-Left out: Nsight Compute's raw page, ``info.json``, Python frames, arrows and instants of the trace, and the names of its
-temporary files. What is kept is kept as it is, so that the scores are the same to the bit (``test_capture_repack.py``).
+Left out: Nsight Compute's raw page, ``info.json``, Python frames, arrows and instants of the trace, numbers that follow
+from others (blocks a multiprocessor, rates of copies), and the names of its temporary files. What is kept is kept as it is, so that the scores are the same to the bit (``test_capture_repack.py``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,16 @@ from typing import Any
 
 DROPPED_CATEGORIES = {"python_function", "ac2g", "fwdbwd", "Trace", "overhead"}
 DROPPED_PHASES = {"s", "f", "t", "i"}
+DROPPED_ARGUMENTS = {
+    "Ev Idx",
+    "Record function id",
+    "blocks per SM",
+    "warps per SM",
+    "queued",
+    "context",
+    "memory bandwidth (GB/s)",
+    "cbid",
+}
 DROPPED_HEADERS = {"traceName", "trace_id"}
 PLAIN = ("ncu.csv", "triton_calls.json")
 FILTERS: list[dict[str, int]] = [
@@ -29,25 +39,34 @@ FILTERS: list[dict[str, int]] = [
 def slim(trace: dict[str, Any]) -> dict[str, Any]:
     """The trace without the events that no score depends on; the rest in its order."""
     kept = [
-        event
+        _without(event)
         for event in trace["traceEvents"]
         if event.get("ph") not in DROPPED_PHASES and event.get("cat") not in DROPPED_CATEGORIES
     ]
     return {**{k: v for k, v in trace.items() if k not in DROPPED_HEADERS}, "traceEvents": kept}
 
 
+def _without(event: dict[str, Any]) -> dict[str, Any]:
+    """The event without the arguments that nothing reads."""
+    if not DROPPED_ARGUMENTS & event.get("args", {}).keys():
+        return event
+    return {**event, "args": {k: v for k, v in event["args"].items() if k not in DROPPED_ARGUMENTS}}
+
+
 def contents(archive: Path) -> dict[str, bytes]:
-    """Name in the small archive to content, of a capture as ``run.sh`` writes it."""
+    """Name in the small archive to content, of a capture as ``run.sh`` or an earlier run of this writes it."""
     files: dict[str, bytes] = {}
     with tarfile.open(archive) as tar:
         given = {Path(m.name).name: stream.read() for m in tar if m.isfile() and (stream := tar.extractfile(m))}
-    trace = json.loads(gzip.decompress(given["trace.json.gz"]))
+    trace = json.loads(given["trace.json"] if "trace.json" in given else gzip.decompress(given["trace.json.gz"]))
     files["trace.json"] = json.dumps(slim(trace), separators=(",", ":")).encode()
     files |= {name: given[name] for name in PLAIN if name in given}
     if "generated.tar.gz" in given:
         with tarfile.open(fileobj=io.BytesIO(given["generated.tar.gz"])) as tar:
             generated = {m.name: stream.read() for m in tar if m.isfile() and (stream := tar.extractfile(m))}
         files["generated.tar"] = packed(generated)
+    elif "generated.tar" in given:
+        files["generated.tar"] = given["generated.tar"]
     return files
 
 
