@@ -57,7 +57,7 @@ def names(module: ModuleType, *constants: str) -> list[Place]:
 
 
 FITTED: list[Place] = [
-    *names(limits, "RAMP_US", "COLD_US", "WARM_US", "DRAM_EFFICIENCY", "DIRTY_SHARE"),
+    *names(limits, "RAMP_US", "COLD_US", "WARM_US", "DRAM_EFFICIENCY", "DIRTY_SHARE", "LAST_WRITES", "BEFORE"),
     *names(limits, "TENSOR_CLOCK_SHORT", "TENSOR_CLOCK_LONG"),
     *names(pointwise, "STRIDED"),
     *names(aten, "OTHER", "REDUCE_ELEMENT", "COMPARED", "ROW_ELEMENT", "SCAN_SHARED", "SORT_ISSUE", "SORT_SHARED"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ridgeline.profile import BoundResource
 from ridgeline.roofline.architecture import (
+    BEFORE,
     COLD_US,
     DIRTY_SHARE,
     DRAINED,
@@ -57,13 +58,11 @@ class Usage:
 
 
 def written_back(demand: Demand, device: DeviceSpec) -> float:
-    """Bytes written that reach memory before the kernel ends: the last of them stay in the cache. Beside what a product reads, again
-    and again, they keep their share of it."""
+    """Bytes written that reach memory before the kernel ends: the last of them stay in the cache. What is read meanwhile takes its
+    share of the cache, so that of a kernel that mostly reads little stays."""
     write, cache = demand.write or 0.0, float(device.l2_bytes or 0)
-    stays = DIRTY_SHARE * cache
-    if demand.tensor_flops:
-        stays = min(stays, cache * write / max(1.0, write + (demand.fetched or 0.0)))
-    return max(0.0, write - stays)
+    share = write / max(1.0, write + (demand.fetched or 0.0))
+    return max(0.0, write - cache * min(DIRTY_SHARE, share))
 
 
 def dram_bytes(demand: Demand, device: DeviceSpec) -> float | None:
@@ -85,9 +84,9 @@ def streaming_rate(device: DeviceSpec) -> float | None:
 def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
     """Microseconds that Nsight Compute would see: alone, on a cold cache.
 
-    Not less than the memory pipeline needs; what is written last stays in the cache, which saves half of its time. A short
+    Not less than the memory pipeline needs; what is written last stays in the cache, which saves a little of its time. A short
     kernel loses the cache that its predecessor had filled; one that streams all the time gains, because nothing of what
-    was written before has to drain first (taken as what its own last writes save). Matrix products are left out of both:
+    was written before has to drain first (taken as half of what its own last writes would take). Matrix products are left out of both:
     their results are written while the next tiles are multiplied. But one that mostly reads, and more than the cache holds,
     waits in the step for what was written before: half of what it takes longer than streaming would.
     """
@@ -105,10 +104,10 @@ def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
         and duration_us > WARM_US
         and DRAINING * duration_us < RAMP_US + moved / rate < DRAINED * duration_us
     ):
-        time -= saved
+        time -= BEFORE * last / rate
     reads = (demand.fetched or 0.0) > max(2 * (demand.write or 0.0), device.l2_bytes or 0)
     if demand.cold and demand.tensor_flops and reads and DRAINING * duration_us < streaming < duration_us:
-        return duration_us - LAST_WRITES * (duration_us - streaming)
+        return duration_us - BEFORE * (duration_us - streaming)
     if not demand.cold:
         return max(streaming, 0.98 * duration_us)
     late = COLD_US * max(0.0, 1.0 - duration_us / WARM_US)
