@@ -40,6 +40,7 @@ from ridgeline.roofline import (
     pointwise,
     traffic,
     triton_model,
+    warp_fed,
 )
 from ridgeline.roofline.estimator import estimate
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
@@ -69,7 +70,7 @@ FITTED: list[Place] = [
     *names(fft, "CONFLICTS"),
     *names(foreach, "ISSUE_A_LIST"),
     *names(gemm, "OLD_RATE", "SIMT_LOADS", "SIMT_SHARED", "SIMT_STORED_SHARED"),
-    *names(gemm, "SINGLE_CLOCKS", "SINGLE_TURNED", "SINGLE_ISSUE"),
+    *names(warp_fed, "SINGLE_CLOCKS", "SINGLE_TURNED", "SINGLE_ISSUE", "PROLOGUE"),
     *names(traffic, "PARTIAL", "ATOMIC", "TABLE_BYTES"),
     *names(instructions, "EXCHANGE_CLOCKS"),
 ]

@@ -92,6 +92,14 @@ def fft(symbol: str, us: float, grid: tuple[int, ...], block: tuple[int, ...]) -
     return launch("_fft_r2c", dims, F32, us, f"void {symbol}, (padding_t)6, unsigned int, float>", grid, block)
 
 
+def gradient(us: float, symbol: str, grid: tuple[int, ...], threads: tuple[int, ...]) -> KernelInput:
+    """Of a convolution of 128 channels of 16 by 16 to 64, by 3 by 3."""
+    dims: list[Any] = [[64, 64, 16, 16], [64, 128, 16, 16], [64, 128, 3, 3], *[[]] * 8]
+    types = [F32, F32, F32, *["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"]
+    concrete = ["", "", "", "[64]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"]
+    return op("aten::convolution_backward", dims, types, us, symbol, grid=grid, block=threads, concrete_inputs=concrete)
+
+
 COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     # name -> kernel, percent of compute and of memory, points that the estimate may be off
     "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
@@ -173,7 +181,7 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     "columns of a transform": (fft("regular_fft<128u, EPT<16u>, 32u, 4u", 42.4, (2080, 1, 1), (32, 8, 1)), 27, 57, 4),
     "a product of complex numbers": (
         launch("bmm", [[1152, 16, 64], [1152, 64, 64]], "c10::complex<float>", 22.0, "void cutlass::Kernel2<cutlass_80_tensorop_c1688gemm_32x32_16x4_nn_align1>", (2, 1, 1152), (128, 1, 1), input_strides=[[1, 73728, 1152]] * 2),
-        59, 62, 33,
+        59, 62, 18,
     ),
     "a convolution of one pixel and three channels without matrix units": (
         convolved([16, 3, 128, 128], [64, 3, 1, 1], ["[0, 0]", "[1, 1]"], F32, 28.8, "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>", (16, 16, 16)),
@@ -186,6 +194,48 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     "before the gradient of attention: zeros in single precision": (
         op("aten::_cudnn_attention_backward", [[512, 8, 77, 64]] * 5, ["c10::BFloat16"] * 5, 44.0, "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>", grid=(5, 512, 8), block=(128, 1, 1)),
         31, 68, 3,
+    ),
+    "images of 16 by 16 transformed, padded to 32": (
+        gradient(22.0, "void fft2d_r2c_32x32<float, false, 1u, false>", (512, 1, 1), (512, 1, 1)), 47, 37, 12,
+    ),
+    "half as many images": (
+        gradient(10.6, "void fft2d_r2c_32x32<float, false, 1u, false>", (256, 1, 1), (512, 1, 1)), 40, 32, 7,
+    ),
+    "back from their transforms": (
+        gradient(18.4, "void fft2d_c2r_32x32<float, false, false, 1u, false, false>", (512, 1, 1), (512, 1, 1)), 45, 40, 4,
+    ),
+    "products of the transforms, one for each of 544 frequencies": (
+        gradient(59.8, "sm80_xmma_gemm_cf32cf32_f32f32_cf32_tn_n_tilesize64x64x8_stage3_warpsize2x2x1_ffma_aligna8_alignc8_execute_kernel__5x_cublas", (2, 1, 544), (128, 1, 1)),
+        71, 51, 9,
+    ),
+    "filters turned round": (gradient(5.4, "void flip_filter<float, float>", (64, 64, 1), (16, 16, 1)), 42, 43, 28),
+    "gradients of keys that four heads share": (
+        op("aten::_cudnn_attention_backward", [*[[4, 16, 1024, 64]] * 2, *[[4, 4, 1024, 64]] * 2, [4, 16, 1024, 64]], ["c10::BFloat16"] * 5, 4.4, "void cudnn::fusion::fmha_reduce_head<true>", grid=(64, 4, 4), block=(128, 1, 1)),
+        16, 34, 8,
+    ),
+    "a product of few steps before Hopper's: factors are rounded to tf32": (
+        op("aten::convolution_backward", [[64, 128, 16, 16], [64, 64, 16, 16], [128, 64, 1, 1], *[[]] * 8], [F32, F32, F32, *["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"], 5.7, "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_16x6_nt_align4>", grid=(4, 1, 64), block=(128, 1, 1), concrete_inputs=["", "", "", "[128]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"]),
+        25, 27, 6,
+    ),
+    "a first convolution of images": (
+        convolved([64, 3, 224, 224], [64, 3, 7, 7], ["[3, 3]", "[2, 2]"], HALF, 122.0, "sm90_xmma_fprop_image_first_layer_f16f16_f32_f16_nhwckrsc_nhwc_hmma_k64c4r7s7_stride2x2_tile16x64x64_tensor1688_execute_kernel_kernel__5x_cudnn", (2, 7, 64)),
+        46, 72, 7,
+    ),
+    "a convolution whose filters eight blocks share": (
+        convolved([4, 256, 96, 128], [256, 256, 3, 3], ["[1, 1]", "[1, 1]"], F32, 168.0, "sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x128x32_warpgroupsize1x1x1_g1_execute_segment_k_off_kernel__5x_cudnn", (15, 8, 1), 384),
+        79, 64, 3,
+    ),
+    "channels of each tap padded to whole tiles": (
+        convolved([16, 80, 1, 3000], [1024, 80, 1, 3], ["[0, 1]", "[1, 1]"], HALF, 83.0, "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize256x96x32_warpgroupsize2x1x1_g1_execute_segment_k_off_kernel__5x_cudnn", (30, 4, 1), 384),
+        38, 69, 33,  # what its rows of 160 bytes cost the L2 is not known
+    ),
+    "tiles of 96 columns in a product of squares": (
+        launch("bmm", [[6, 1024, 1024], [6, 1024, 1024]], "c10::BFloat16", 20.5, "nvjet_sm90_tst_256x96_64x4_2x1_v_bz_coopA_TNT", (2, 66, 1), (384, 1, 1)),
+        68, 61, 4,
+    ),
+    "thin tiles of a layout conversion": (
+        convolved([4, 256, 96, 128], [720, 256, 3, 3], ["[1, 1]", "[1, 1]"], F32, 11.0, "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)0>", (1, 8, 720), 256),
+        72, 29, 10,
     ),
 }  # fmt: skip
 

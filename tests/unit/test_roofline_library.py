@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ridgeline.roofline import conv, estimate, gemm
+from ridgeline.roofline import conv, estimate, gemm, warp_fed
 from ridgeline.roofline.limits import usage
 from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.peaks import device_spec
@@ -164,7 +164,7 @@ def test_a_copy_across_dimensions_looks_up_a_line_an_element() -> None:
     ("tile", "count", "grid"), [((256, 64), 4, (4, 1)), ((128, 128), 8, (2, 4)), ((64, 64), 1, (1, 1))]
 )
 def test_warps_take_the_squarest_part(tile: tuple[int, int], count: int, grid: tuple[int, int]) -> None:
-    down, across = gemm.warp_grid(*tile, count)
+    down, across = warp_fed.warp_grid(*tile, count)
     assert tile[0] * across + tile[1] * down == tile[0] * grid[1] + tile[1] * grid[0]
 
 

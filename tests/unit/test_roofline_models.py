@@ -178,13 +178,61 @@ def test_a_transposed_factor_and_leading_dimensions() -> None:
 def test_narrow_tiles_are_bound_by_shared_memory() -> None:
     tile = gemm.tile_of("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NTT")
     assert tile == (320, 128, 64)
-    assert gemm.shared_per_tensor("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NTT", tile) > 1  # n = 64
+    assert gemm.shared_per_tensor("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NTT", tile) == 1.0  # n = 64
     wide = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
-    assert gemm.shared_per_tensor(wide, gemm.tile_of(wide)) < 0.8
-    # 96 columns are one row of 64 and half of another, read as 128: (16 + 32)/48; half of 192 is three rows for two: 40/48
-    partial, halved = "nvjet_sm90_tst_96x128_64x6_2x1_v_bz_NTN", "nvjet_sm90_tst_192x192_64x4_1x2_h_bz_coopB_TNN"
-    assert gemm.shared_per_tensor(partial, gemm.tile_of(partial)) == pytest.approx(1.02)
-    assert gemm.shared_per_tensor(halved, gemm.tile_of(halved)) == pytest.approx(1.02 * 40 / 48)
+    assert gemm.shared_per_tensor(wide, gemm.tile_of(wide)) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("symbol", "columns"),
+    [  # columns as Nsight Compute's count of matrix instructions gives them
+        ("nvjet_sm90_tst_256x96_64x4_2x1_v_bz_coopA_TNT", 96),
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_badd_coopA_TNT", 128),
+        ("nvjet_sm90_tst_128x160_64x5_4x1_v_bz_NTT", 160),
+        ("nvjet_sm90_tst_160x256_64x4_2x1_v_bz_coopA_TNN", 160),
+        ("nvjet_sm90_tst_176x128_64x5_1x2_h_bz_TNN", 176),
+        ("nvjet_sm90_tst_96x64_64x8_2x4_h_bz_NTN", 96),
+        ("nvjet_sm90_tst_64x128_64x8_2x1_v_bz_NTN", 64),
+        ("nvjet_sm90_tst_192x192_64x4_1x2_h_bz_coopB_TNN", 96),
+        ("nvjet_sm90_tst_128x192_64x5_4x1_v_bz_coopB_NTN", 64),
+        ("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_TNT", 64),
+        ("nvjet_sm90_tst_64x384_64x3_1x2_h_bz_TNT", 256),
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x256x32_warpgroupsize2x1x1", 256),
+        ("sm90_xmma_fprop_implicit_gemm_bf16bf16_tilesize256x64x64_warpgroupsize1x1x1", 64),
+        ("a_library_of_no_name_128x64_32", 64),
+    ],
+)
+def test_columns_of_a_matrix_instruction(symbol: str, columns: int) -> None:
+    tile = gemm.tile_of(symbol)
+    assert tile is not None
+    assert gemm.instruction_columns(symbol, tile) == columns
+    assert gemm.shared_per_tensor(symbol, tile) == (16 + columns / 4) / (columns / 2)
+
+
+def test_results_are_padded_to_clusters() -> None:
+    """18 tiles by 6: in clusters of 2 by 4, of which the first number goes along the result's rows, 20 by 6, as many as the grid has."""
+    dims, halves = [[2304, 4096], [4096, 768]], [BF16] * 2
+    padded = []
+    for cluster in ("2x1", "2x4"):
+        symbol = f"nvjet_sm90_tst_128x128_64x6_{cluster}_h_bz_NTT"
+        demand, _ = demand_of(op("aten::mm", dims, halves, 25.0, symbol, grid=(8, 15, 1), block=(384, 1, 1)), H200)
+        assert demand is not None
+        padded.append(demand.tensor_flops)
+    assert padded == [2.0 * 2304 * 4096 * 768, 2.0 * 20 * 128 * 4096 * 768]
+
+
+def test_rows_of_tiles_are_padded_to_the_height_of_a_persistent_grid() -> None:
+    """98 tiles of positions to 104 where clusters are 8 high; the plain grid of a product of doubles pads nothing."""
+    symbol = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_{}_execute"
+    found = []
+    for kind in ("warpgroupsize1x1x1", "stage3_warpsize4x2x1"):
+        kernel = op(
+            "aten::mm", [[98 * 128, 256], [256, 128]], ["float"] * 2, 25.0, symbol.format(kind), grid=(13, 8, 1)
+        )
+        demand, _ = demand_of(kernel, H200)
+        assert demand is not None
+        found.append(demand.tensor_flops)
+    assert found == [2.0 * rows * 128 * 256 * 128 for rows in (104, 98)]
 
 
 def test_attention_layouts_and_masks() -> None:

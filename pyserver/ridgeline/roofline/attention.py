@@ -16,7 +16,7 @@ from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
 
 PRODUCTS = ("flash", "fmha", "sdpa", "attention", "mha_", "attn")
-HELPERS = ("convert_dq", "compute_dot_do_o", "lean", "convert", "dot_do_o", "preprocess", "combine")
+HELPERS = ("convert_dq", "compute_dot_do_o", "reduce_head", "lean", "convert", "dot_do_o", "preprocess", "combine")
 BACKWARD_FACTOR = 2.5
 MASK_KIND = 9
 """Position of ``custom_mask_type``."""
@@ -132,6 +132,12 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         rows = float(work.batch * work.heads * work.queries)
         size = rows * work.width * work.itemsize
         warps = math.prod(kernel.grid or (1,)) * -(-math.prod(kernel.block or (1,)) // 32)
+        if "reduce_head" in symbol:  # gradients of a key or value that several heads share are added
+            every = float(work.batch * work.keys * work.width * work.itemsize)
+            issued = warps * 2 * OTHER
+            return Demand(
+                read=every * work.heads, write=every * work.groups, flops=0.0, issued=issued, guessed=True, cold=False
+            )
         # before: the output times its gradient, and zeros in single precision that queries' gradients are added to
         before = "dot_do_o" in symbol
         write = rows * 4 * (1 + work.width) if before else size

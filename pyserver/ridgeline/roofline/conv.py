@@ -5,37 +5,39 @@ from __future__ import annotations
 import math
 import re
 
-from ridgeline.roofline import aten, pointwise
+from ridgeline.roofline import aten, fft, pointwise
 from ridgeline.roofline.conv_shapes import BACKWARD, Convolution, convolution
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import (
     OLD_INSTRUCTIONS,
     OLD_RATE,
-    PROLOGUE,
     ROW,
     SIMT_LOADS,
     SIMT_SHARED,
     SIMT_SUMS,
-    SINGLE_CLOCKS,
-    SINGLE_TURNED,
     TURNED,
     Product,
     by_tiles,
-    feed,
     is_simt,
-    programs,
     shared_per_tensor,
     sums_stored,
     tile_of,
-    transposed_factors,
     up,
-    warps,
     without_matrix_units,
 )
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import base_name
 from ridgeline.roofline.traffic import ATOMIC
+from ridgeline.roofline.warp_fed import (
+    PROLOGUE,
+    SINGLE_CLOCKS,
+    SINGLE_TURNED,
+    feed,
+    programs,
+    transposed_factors,
+    warps,
+)
 
 __all__ = ["Convolution", "convolution", "demand"]
 LAYOUT = (
@@ -55,7 +57,11 @@ LAYOUT_TILE, LAYOUT_ISSUE = 1024, 30.0
 """Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
 GROUPED = re.compile(r"_g(\d+)(?:_|$)")
 """Channels of the groups that a block of cuDNN's grouped kernels multiplies at once."""
+FIRST_LAYER = re.compile(r"image_first_layer\w*_k\d+c(\d+)r(\d+)s(\d+)_stride\d+x\d+_tile(\d+)x(\d+)x(\d+)")
+"""Channels, rows and columns of the filters; rows and columns of the image, and filters, that a block makes."""
 CACHE_LINE = 128
+COPIED = 16
+"""Bytes that a thread copies into shared memory at once, past its registers."""
 CUDNN_TAP, CUDNN_PIXEL = 2.0, 6.0
 """Instructions of cuDNN's depthwise kernel in half precision for a tap, and for a result and a pixel that it fetches and converts: eight
 kernels of 3x3 and 7x7 filters with strides of 1 and 2 within 12 % (Nsight Compute)."""
@@ -68,14 +74,17 @@ DIRECT_ISSUE = 2.8
 DIRECT_SHARED, WGRAD_SHARED = 0.7, 1.15
 """Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: five kernels
 within a tenth, of three channels (same source); their bound is borderline."""
+COMPLEX = "c10::complex<float>"
 SECTOR = 32
+PAIR = 2
+"""Blocks of a cluster of xmma's kernels whose grid is one high (Nsight Compute's launch statistics)."""
 GATHERED_LINES = 2
 """Times that a line takes the second-level cache when threads fetch it 16 bytes at a time."""
 HOPPERS = ("nvjet", "sm90_xmma_gemm", "sm90_xmma_fprop_implicit")
 GATHERED_ISSUE = 19.0
 """Instructions for 32 elements that a kernel without shared memory gathers from an image of few channels: five within a tenth."""
-THIN, THIN_ISSUE = 32, 1.33
-"""Positions below which a tile of a layout conversion is mostly empty, and what its single elements cost more (same source)."""
+THIN, THIN_ISSUE = 32, 13.0
+"""Positions below which a tile of a layout conversion is mostly empty, and what 32 of its elements cost more (same source)."""
 
 
 def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = None) -> Demand:
@@ -85,6 +94,11 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
     sizes = (work.input.bytes, work.weight.bytes, work.output_bytes)
     if any(mark in symbol for mark in LAYOUT):
         return layout_change(kernel, work, sizes)
+    transform = fft.image_demand(kernel, (work.input.shape, work.output_shape, work.weight.shape))
+    if transform is not None:
+        return transform
+    if "flip_filter" in symbol:
+        return flipped(kernel, work)
     if any(mark in symbol for mark in PREPARATION):
         issued = programs(kernel) * warps(kernel) * aten.OTHER
         return Demand(read=0.0, write=0.0, flops=0.0, issued=issued, guessed=True)
@@ -131,8 +145,7 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         result.doubtful = True
         return result
     if tile_of(symbol) and ("simt_sgemm" in symbol or "ffma" in symbol):
-        without_matrix_units(result, kernel, as_product(work))
-        return result
+        return simt_product(result, kernel, work)
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
         result.issued = work.flops / 2 / 32 * (1 + SIMT_LOADS / SIMT_SUMS)
         result.shared_clocks = work.flops / 2 / 32 * SIMT_SHARED
@@ -148,17 +161,29 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         narrow = min(tile[0], tile[1])
         least = narrow if work.makes == "input" and "sm90_xmma" in symbol else min(narrow, up(columns, 8))
         filled = up(columns, least) / columns * up(depth, min(tile[2], 64)) / depth
+        if (
+            work.makes == "output" and "sm90_xmma" in symbol and "warpgroupsize" in symbol
+        ):  # whole tiles of every side, and of the channels of each tap
+            channels = work.weight.shape[1]
+            positions = work.output_shape[0] * math.prod(work.output_shape[2:])
+            filled = up(columns, tile[1]) / columns * up(channels, tile[2]) / channels
+            filled *= up(positions, tile[0] * (kernel.grid or (1, 1, 1))[1]) / positions
         if work.makes == "weight" and "wgrad" in symbol:  # filters by channels of one tap, in whole tiles
             channels = work.weight.shape[1]
             filled = up(columns, tile[0]) / columns * up(channels, tile[1]) / channels
     result.tensor_flops = work.flops * filled
     result.flop_type = "tf32" if kind == "fp32" else kind
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(kernel.symbol) else 1.0
-    if tile and result.tensor_rate < 1 and work.makes == "output":
+    first = FIRST_LAYER.search(kernel.symbol)
+    if first:
+        first_layer(result, kernel, tuple(int(number) for number in first.groups()))
+    elif tile and result.tensor_rate < 1 and work.makes == "output":
         implicit(result, kernel, work, tile)
     elif tile and result.tensor_rate < 1:
         blocks = float(programs(kernel))
-        feed(result, kernel, tile, blocks, result.tensor_flops / (2 * blocks * math.prod(tile)), work.input.itemsize)
+        steps = result.tensor_flops / (2 * blocks * math.prod(tile))
+        feed(result, kernel, tile, blocks, steps, work.input.itemsize)
+        placed(result, kernel, tile, blocks, steps, work.input.itemsize)
     else:
         result.shared_per_tensor = shared_per_tensor(kernel.symbol, tile)
         if tile:
@@ -179,6 +204,34 @@ def as_product(work: Convolution) -> Product:
     return Product(1, rows, columns, along, size, size, work.input.type, 0.0)
 
 
+def simt_product(result: Demand, kernel: KernelInput, work: Convolution) -> Demand:
+    """Without matrix units; of complex numbers, for each frequency of a transformed image, one in each layer of the grid."""
+    product = as_product(work)
+    if "cf32cf32" in kernel.symbol:
+        images, filters, channels = work.input.shape[0], *work.weight.shape[:2]
+        sides = {
+            "output": (images, filters, channels),
+            "input": (images, channels, filters),
+            "weight": (filters, channels, images),
+        }
+        m, n, k = sides[work.makes]
+        layers = (kernel.grid or (1, 1, 1))[2]
+        product = Product(layers, m, n, k, 8, 8, COMPLEX, float(layers * k * (m + n) * 8))
+        result = Demand(read=product.read, write=product.write, flops=product.flops, flop_type="fp32", guessed=True)
+    without_matrix_units(result, kernel, product)
+    return result
+
+
+def flipped(kernel: KernelInput, work: Convolution) -> Demand:
+    """Filters turned round: with a block for each pair of channels, those of the operand that has as many."""
+    pairs = math.prod(kernel.grid or (1,))
+    operands = (work.weight.shape, work.input.shape, work.output_shape)
+    flipped = next((shape for shape in operands if shape[0] * shape[1] == pairs), work.weight.shape)
+    moved = math.prod(flipped) * work.input.itemsize
+    issued = programs(kernel) * warps(kernel) * aten.OTHER
+    return Demand(read=float(moved), write=float(moved), flops=0.0, issued=issued, guessed=True)
+
+
 def on_hopper(
     result: Demand, kernel: KernelInput, work: Convolution, tile: tuple[int, int, int], cache_bytes: int | None
 ) -> None:
@@ -189,6 +242,8 @@ def on_hopper(
         positions = work.output_shape[0] * math.prod(work.output_shape[2:])
         sides = (1, positions, work.weight.shape[0], work.weight.shape[1] * taps)
         by_tiles(result, symbol, tile, sides, size, size)
+        if "xmma_fprop" in symbol:
+            multicast(result, kernel, sides, tile, size)
         result.shared_clocks += sums_stored(symbol, float(work.output_bytes), size)
     elif work.makes != "output" and "sm90_xmma" in symbol and work.groups == 1:
         filters, channels = work.weight.shape[:2]
@@ -207,6 +262,22 @@ def on_hopper(
     if "xmma" in symbol and result.flop_type == "tf32":
         first, second = (True, True) if "wgrad" in symbol else transposed_factors(symbol)
         result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0])
+
+
+def multicast(
+    result: Demand, kernel: KernelInput, sides: tuple[int, int, int, int], tile: tuple[int, int, int], size: int
+) -> None:
+    """What passes the second-level cache of a convolution of (1, positions, filters, depth) in clusters: filters once for the tiles of
+    positions that a cluster works on, which are as many as the grid is high, or two; positions once for every tile of filters.
+
+    Positions are copied pixel by pixel, so that the cache serves data and not whole lines.
+    """
+    _, positions, filters, depth = sides
+    high = (kernel.grid or (1, 1, 1))[1]
+    together = high if high > 1 else PAIR
+    across = -(-positions // tile[0])
+    read = positions * -(-filters // tile[1]) + filters * -(-across // together)
+    result.tiles_read, result.cache_sectors = 0.0, float(read * depth * size)
 
 
 def indexed(
@@ -263,6 +334,7 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
         result.top = "addresses of single elements of the image"
         return
     feed(result, kernel, (positions, filters, depth), blocks, steps, size)
+    placed(result, kernel, (positions, filters, depth), blocks, steps, size)
     if (
         "cutlass" in kernel.symbol and work.groups == 1 and row < CACHE_LINE and channels >= depth
     ):  # a line looked up for every row of a tile
@@ -272,18 +344,42 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
         result.shared_clocks += 4 * blocks * steps * (positions / together + filters)
 
 
+def placed(
+    result: Demand, kernel: KernelInput, tile: tuple[int, int, int], blocks: float, steps: float, size: int
+) -> None:
+    """What it takes to find the pixels that a block of an implicit product copies, 16 bytes a thread: the places of all before the
+    first copy, and of each with its tap."""
+    if not any(mark in kernel.symbol for mark in ("fprop", "dgrad", "wgrad")):  # a plain product
+        return
+    copies = blocks * steps * (tile[0] + tile[1]) * tile[2] * size / COPIED / 32
+    before = blocks * warps(kernel) * PROLOGUE * aten.OTHER
+    result.issued = (result.issued or 0.0) + copies * pointwise.STRIDED + before
+
+
+def first_layer(result: Demand, kernel: KernelInput, sizes: tuple[int, ...]) -> None:
+    """An image's first convolution, all filters at once: a block goes through the rows of its part of the image, and for each
+    through those of the filter, whose columns and channels are the depth."""
+    channels, rows, columns, high, wide, filters = sizes
+    blocks, depth = float(programs(kernel) * high), up(columns * channels, 8)
+    result.tensor_flops = 2.0 * blocks * wide * filters * depth * rows
+    feed(result, kernel, (wide, filters, depth), blocks, rows, 2)
+
+
 def layout_change(kernel: KernelInput, work: Convolution, sizes: tuple[int, int, int]) -> Demand:
     """Moves one tensor of the convolution, a tile of 32 by 32 elements a block."""
     itemsize = 2 if any(mark in kernel.symbol for mark in ("__half", "bfloat16", "BFloat16")) else 4
     elements = float(math.prod(kernel.grid or (1,)) * LAYOUT_TILE)
     moved = min(elements * itemsize, float(max(sizes)))
     issue = LAYOUT_ISSUE
+    accesses = 4  # loaded, written to shared memory, read there the other way round, stored
     # the one whose sides the grid has: blocks of positions, of channels, of images
     for shape in (work.weight.shape, work.input.shape, work.output_shape):
         positions = math.prod(shape[2:])
         sides = [-(-positions // THIN), -(-shape[1] // THIN), shape[0]]
         if kernel.grid and list(kernel.grid) == sides:
             moved = min(moved, float(math.prod(shape) * itemsize))
-            issue *= THIN_ISSUE if positions < THIN else 1.0
+            issue += THIN_ISSUE if positions < THIN else 0.0
             break
-    return Demand(read=moved, write=moved, flops=0.0, issued=elements / 32 * issue, guessed=True)
+    result = Demand(read=moved, write=moved, flops=0.0, issued=elements / 32 * issue, guessed=True)
+    result.shared_clocks = 4 * elements / 32 * accesses
+    return result

@@ -8,9 +8,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ridgeline.roofline.gemm import programs, tile_of
+from ridgeline.roofline.gemm import tile_of
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.warp_fed import programs
 
 FORWARD = {
     "convolution", "_convolution", "cudnn_convolution", "conv1d", "conv2d", "conv3d", "cudnn_convolution_relu",

@@ -11,6 +11,7 @@ from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.warp_fed import SINGLE, SINGLE_CLOCKS, feed, one_by_one, programs, transposed_factors, warps
 
 PRODUCTS = {
     "mm": 0, "bmm": 0, "_int_mm": 0, "_scaled_mm": 0, "matmul": 0, "addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1,
@@ -21,7 +22,7 @@ PRODUCTS = {
 TRANSPOSED_SECOND = {"linear", "_weight_int8pack_mm", "_mkl_linear", "mkldnn_linear", "_linear_pointwise"}
 TILE = re.compile(r"(?<![a-zA-Z0-9])(?:tilesize|tile)?(\d{2,3})x(\d{1,3})(?:x|_)(\d{2,3})(?=x\d|[^a-zA-Z0-9]|$)")
 ANY_TILE = re.compile(r"(\d{2,3})x(\d{2,3})")
-OLD_INSTRUCTIONS = re.compile(r"s16816|s1688|sm80|ampere|cutlass_80|wmma|16816|h884|s884|i16832", re.IGNORECASE)
+OLD_INSTRUCTIONS = re.compile(r"s16816|s1688|hmma|sm80|ampere|cutlass_80|wmma|16816|h884|s884|i16832", re.IGNORECASE)
 OLD_RATE = 0.605
 """Share of Hopper's rate that the instructions of earlier generations reach on it."""
 OLD_SHARED = 0.62
@@ -29,9 +30,6 @@ OLD_SHARED = 0.62
 whose name gives no tile; :func:`feed` reckons with the tile."""
 ROW = 64
 """Elements of half precision in a row of shared memory as matrix instructions read it (128 bytes)."""
-MMA = 16 * 8 * 16
-"""Products of one of these instructions, in bf16, fp16 and int8."""
-LAYOUT_LETTERS = re.compile(r"_([nt])([nt])(?:_|$|\W)")
 SIMT_LOADS = 15.0
 """What a step costs a thread in a product without matrix units beside its fused multiply-adds, one for each of its sums: loads from
 shared memory, the loop."""
@@ -44,24 +42,18 @@ SIMT_DEPTH = 8
 SIMT_STORED_SHARED = 5.0
 """Clocks of the first-level cache for each sum of a thread in the end: scaled, checked against the edge, addressed, stored."""
 LINE = 128
-HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm")
+HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm\w*warpgroupsize")
 """Its first side lies along the rows of a result that is stored by rows, the second along its columns."""
 SWEEPING = re.compile(r"sm90_xmma_gemm\w*_n[nt]_n_tilesize\w*warpgroupsize1x1x1")
 """Of its kernels those that go along the longer side first (three products that memory delivers two and three times)."""
 CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_(\d+)x(\d+)")
 """Of nvjet's names, after the tile and its depth and stages: blocks of a cluster along each side of a tile."""
+NVJET_LETTERS = re.compile(r"nvjet_\w*_[NT][NT]([NT])(?:_|$)")
+DEFAULT_COLUMNS, MOST_COLUMNS = 128, 256
+"""Columns of a matrix instruction where no tile is known, and at most (PTX manual, wgmma)."""
 TURNED = 32.0
 """Of a factor in tf32 that does not run along the depth: Hopper's instructions take such only in 16-bit types (PTX manual, wgmma),
 so it is stored once more, 4 bytes an element at 128 a clock, while 2048 FLOPs are done: this over the tile's other side."""
-SINGLE = re.compile(r"align1(?!\d)")
-"""Of CUTLASS's names: factors are fetched element by element, because their rows begin anywhere."""
-SINGLE_CLOCKS, SINGLE_TURNED = 4.25, 2.0
-"""Clocks of the first-level cache for such a load of a warp and its store into shared memory; more where both factors run along
-the depth in four bytes, so that lanes of one load store into a few banks."""
-SINGLE_ISSUE = 6.0
-"""Instructions for such a load, its predicate and its store."""
-PROLOGUE = 4
-"""Times of ``OTHER`` that a warp of an earlier generation's product needs before its first load: addresses and predicates of all."""
 SKINNY = 16
 """Rows under which a product is a matrix-vector product in effect: weights are what moves."""
 
@@ -147,22 +139,45 @@ def tile_of(symbol: str) -> tuple[int, int, int] | None:
     return (int(match.group(1)), int(match.group(2)), 64) if match else None
 
 
+def padded_result(kernel: KernelInput, m: int, n: int, tile: tuple[int, int, int]) -> int:
+    """Elements of the result with those beyond its edges: whole tiles, and whole clusters of them."""
+    rows, columns = tile[:2]
+    group = CLUSTER.search(kernel.symbol)
+    if group:
+        along, across = (int(number) for number in group.groups())
+        return up(m, columns * across) * up(n, rows * along)
+    if HOPPERS_XMMA.search(kernel.symbol):
+        return up(m, rows * (kernel.grid or (1, 1, 1))[1]) * up(n, columns)
+    return min(up(m, rows) * up(n, columns), up(m, columns) * up(n, rows))
+
+
 def up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
 def shared_per_tensor(symbol: str, tile: tuple[int, int, int] | None) -> float:
     """Hopper's matrix instruction (64 x n x 16) reads both factors from shared memory at 128 bytes a clock while it
-    computes for n/2 clocks: (16 + n/4)/(n/2), 1.0 at n = 64 and 0.75 at 128. A tile lies there in rows of 64 elements: of a
-    side that is no multiple, the last row is read at the cost of a whole one."""
+    computes for n/2 clocks: (16 + n/4)/(n/2), 1.0 at n = 64 and 0.75 at 128."""
     if OLD_INSTRUCTIONS.search(symbol) or "f64f64" in symbol:
         return OLD_SHARED
-    if tile is None:
-        return 0.75
-    side, parts = min(tile[0], tile[1]), 2 if "coopB" in symbol else 1
-    if "xmma" in symbol and tile[0] == ROW:
-        side = min(tile[1], 256)  # 64 rows are one instruction's, whatever the columns
-    return 1.02 * (16 + up(side, ROW) / parts / 4) / (max(8, side // parts) / 2)
+    columns = instruction_columns(symbol, tile) if tile else DEFAULT_COLUMNS
+    return (16 + columns / 4) / (columns / 2)
+
+
+def instruction_columns(symbol: str, tile: tuple[int, int, int]) -> int:
+    """n of the instructions that fill a tile, whose other side is cut into their 64 rows.
+
+    xmma's names tell rows before columns. nvjet's rows are the first side where the last of its three letters is T, the second
+    where it is N; ``coopB`` parts the columns between two groups of warps, ``coopA`` the rows. (The count of matrix instructions
+    gives just these for all 150 launches of nvjet.)
+    """
+    letters = NVJET_LETTERS.search(symbol)
+    if letters:
+        columns = tile[1] if letters.group(1) == "T" else tile[0]
+        columns //= 2 if "coopB" in symbol else 1
+    else:
+        columns = tile[1] if "xmma" in symbol else min(tile[:2])
+    return max(8, min(columns, MOST_COLUMNS))
 
 
 def by_tiles(
@@ -212,58 +227,6 @@ def sums_stored(symbol: str, write: float, itemsize: int) -> float:
     return 4 * (4 if "xmma" in symbol and itemsize == 4 else 2) * write / LINE
 
 
-def feed(
-    result: Demand, kernel: KernelInput, tile: tuple[int, int, int], blocks: float, steps: float, itemsize: int
-) -> None:
-    """What it takes to feed the matrix units from shared memory with the instructions before Hopper's, where each warp
-    loads its own factors into registers.
-
-    A block writes two tiles a step into shared memory, and each of its warps reads its rows and its columns of them, 128
-    bytes a clock; at the end the sums pass through shared memory in fp32. Factors of one byte whose neighbours along the
-    depth do not lie together are gathered byte by byte (there is no transposing load for bytes), and the four lanes that
-    share a row then meet in one bank: a clock for 8 bytes.
-    """
-    rows, columns, depth = tile
-    down, across = warp_grid(rows, columns, warps(kernel))
-    gathered = transposed_factors(kernel.symbol) if itemsize == 1 else (False, False)
-    reads = (rows * across, columns * down)
-    clocks = sum(n * depth * itemsize / (8 if lost else 128) for n, lost in zip(reads, gathered))
-    clocks += (rows + columns) * depth * itemsize / 128
-    result.shared_clocks += 4 * blocks * (steps * clocks + 2 * rows * columns * 4 / 128)
-    loads = sum(n * depth * itemsize / (32 if lost else 512) for n, lost in zip(reads, gathered))
-    products = rows * columns * depth / MMA
-    result.load_store += blocks * steps * loads
-    result.issued = (result.issued or 0.0) + blocks * steps * (products + 2 * loads)
-
-
-def one_by_one(
-    result: Demand, kernel: KernelInput, tile: tuple[int, int, int], blocks: float, steps: float, itemsize: int
-) -> None:
-    """What fetching the factors element by element adds: 32 of them take a load, and a store into shared memory."""
-    rows, columns, depth = tile
-    loads = blocks * steps * (rows + columns) * depth / 32
-    stored = blocks * rows * columns / 32
-    along = transposed_factors(kernel.symbol) == (False, False) and itemsize == 4
-    result.shared_clocks += 4 * loads * (SINGLE_CLOCKS + (SINGLE_TURNED if along else 0.0))
-    result.load_store += 2 * loads
-    started = blocks * warps(kernel) * PROLOGUE * aten.OTHER
-    result.issued = (result.issued or 0.0) + started + loads * SINGLE_ISSUE + stored * pointwise.STRIDED
-    result.top = "loads of single elements: rows do not begin at multiples of 16 bytes"
-
-
-def warp_grid(rows: int, columns: int, count: int) -> tuple[int, int]:
-    """Warps along the rows and along the columns of a tile, so that each has the squarest part."""
-    splits = [(i, count // i) for i in range(1, count + 1) if count % i == 0]
-    return min(splits, key=lambda s: rows * s[1] + columns * s[0])
-
-
-def transposed_factors(symbol: str) -> tuple[bool, bool]:
-    """Whether the first and the second factor do not run along the depth: BLAS's letters in the name, n and t of
-    matrices that are stored by columns."""
-    letters = LAYOUT_LETTERS.search(symbol)
-    return (letters.group(1) == "n", letters.group(2) == "t") if letters else (False, False)
-
-
 def is_simt(symbol: str, kind: str) -> bool:
     """Whether a float product runs without matrix units."""
     if rate_key(kind) not in ("fp32", "fp64"):
@@ -295,10 +258,8 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
     m, n, k = work.m, work.n, up(work.k, 16)
     padded = m * n
     if tile:
-        rows, columns, depth = tile
-        padded = up(m, rows) * up(n, columns)
-        if not HOPPERS_XMMA.search(symbol):
-            padded = min(padded, up(m, columns) * up(n, rows))
+        depth = tile[2]
+        padded = padded_result(kernel, m, n, tile)
         k = up(work.k, depth)
     result.tensor_flops = 2.0 * work.batch * padded * k * (4 if work.complex else 1)
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(symbol) else 1.0
@@ -349,9 +310,10 @@ def simt(kernel: KernelInput, work: Product) -> tuple[float, float, float]:
         return work.flops / 2 / 32, float(SIMT_SUMS), 0.0
     rows, columns, depth = tile
     padded = min(up(work.m, rows) * up(work.n, columns), up(work.m, columns) * up(work.n, rows))
-    sums = min(float(SIMT_SUMS), rows * columns / max(32, 32 * warps(kernel)))
+    parts = 2 if work.complex else 1  # of a number
+    sums = min(float(SIMT_SUMS), parts * rows * columns / max(32, 32 * warps(kernel)))
     stored = work.batch * padded / 32
-    return stored * up(work.k, min(depth, SIMT_DEPTH)), sums, stored
+    return stored * up(work.k, min(depth, SIMT_DEPTH)) * parts**2, sums, stored
 
 
 def split_reduction(kernel: KernelInput, work: Product) -> Demand:
@@ -363,17 +325,3 @@ def split_reduction(kernel: KernelInput, work: Product) -> Demand:
         flop_type="fp32",
         issued=programs(kernel) * warps(kernel) * aten.OTHER,
     )
-
-
-def programs(kernel: KernelInput) -> int:
-    total = 1
-    for n in kernel.grid or ():
-        total *= max(1, n)
-    return total
-
-
-def warps(kernel: KernelInput) -> int:
-    total = 1
-    for n in kernel.block or ():
-        total *= max(1, n)
-    return -(-total // 32)

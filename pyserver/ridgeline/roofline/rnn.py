@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from ridgeline.roofline import gemm
 from ridgeline.roofline.costs import COST, SPECIAL
 from ridgeline.roofline.demand import Demand
-from ridgeline.roofline.gemm import Product, programs, tile_of
+from ridgeline.roofline.gemm import Product, tile_of
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.pointwise import STRIDED
 from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
+from ridgeline.roofline.warp_fed import programs
 
 OPS = {"_cudnn_rnn", "_cudnn_rnn_backward"}
 CELLS = ("elemwisernncell", "elementwise_fp", "elementwise_bp", "rnn_cell", "lstm_cell", "gru_cell")
