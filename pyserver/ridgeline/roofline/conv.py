@@ -13,9 +13,6 @@ from ridgeline.roofline.gemm import (
     OLD_INSTRUCTIONS,
     OLD_RATE,
     ROW,
-    SIMT_LOADS,
-    SIMT_SHARED,
-    SIMT_SUMS,
     TURNED,
     Product,
     by_tiles,
@@ -24,9 +21,9 @@ from ridgeline.roofline.gemm import (
     sums_stored,
     tile_of,
     up,
-    without_matrix_units,
 )
 from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.simt import without_matrix_units
 from ridgeline.roofline.tensors import base_name
 from ridgeline.roofline.traffic import ATOMIC
 from ridgeline.roofline.warp_fed import (
@@ -147,9 +144,7 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
     if tile_of(symbol) and ("simt_sgemm" in symbol or "ffma" in symbol):
         return simt_product(result, kernel, work)
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
-        result.issued = work.flops / 2 / 32 * (1 + SIMT_LOADS / SIMT_SUMS)
-        result.shared_clocks = work.flops / 2 / 32 * SIMT_SHARED
-        result.top = "fused multiply-adds without matrix units"
+        without_matrix_units(result, kernel, None, as_product(work))
         return result
     tile = tile_of(kernel.symbol)
     filled = 1.0
@@ -218,7 +213,7 @@ def simt_product(result: Demand, kernel: KernelInput, work: Convolution) -> Dema
         layers = (kernel.grid or (1, 1, 1))[2]
         product = Product(layers, m, n, k, 8, 8, COMPLEX, float(layers * k * (m + n) * 8))
         result = Demand(read=product.read, write=product.write, flops=product.flops, flop_type="fp32", guessed=True)
-    without_matrix_units(result, kernel, product)
+    without_matrix_units(result, kernel, tile_of(kernel.symbol), product)
     return result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -10,8 +9,9 @@ from ridgeline.roofline import aten, pointwise
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.simt import without_matrix_units
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
-from ridgeline.roofline.warp_fed import SINGLE, SINGLE_CLOCKS, feed, one_by_one, programs, transposed_factors, warps
+from ridgeline.roofline.warp_fed import SINGLE, feed, one_by_one, programs, transposed_factors, warps
 
 PRODUCTS = {
     "mm": 0, "bmm": 0, "_int_mm": 0, "_scaled_mm": 0, "matmul": 0, "addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1,
@@ -30,17 +30,6 @@ OLD_SHARED = 0.62
 whose name gives no tile; :func:`feed` reckons with the tile."""
 ROW = 64
 """Elements of half precision in a row of shared memory as matrix instructions read it (128 bytes)."""
-SIMT_LOADS = 15.0
-"""What a step costs a thread in a product without matrix units beside its fused multiply-adds, one for each of its sums: loads from
-shared memory, the loop."""
-SIMT_SHARED = 0.56
-"""Clocks of shared memory, by four, for 32 multiply-adds in such a product with 128 sums a thread; with fewer sums a thread each reads more from it, by
-the power of three quarters: between their sides and their area."""
-SIMT_SUMS = 128
-SIMT_DEPTH = 8
-"""Depth of its steps (CUTLASS's names)."""
-SIMT_STORED_SHARED = 5.0
-"""Clocks of the first-level cache for each sum of a thread in the end: scaled, checked against the edge, addressed, stored."""
 LINE = 128
 HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm\w*warpgroupsize")
 """Its first side lies along the rows of a result that is stored by rows, the second along its columns."""
@@ -140,14 +129,17 @@ def tile_of(symbol: str) -> tuple[int, int, int] | None:
 
 
 def padded_result(kernel: KernelInput, m: int, n: int, tile: tuple[int, int, int]) -> int:
-    """Elements of the result with those beyond its edges: whole tiles, and whole clusters of them."""
+    """Elements of the result with those beyond its edges: whole tiles, and whole clusters of them, which in xmma's lie along the side
+    of more tiles."""
     rows, columns = tile[:2]
     group = CLUSTER.search(kernel.symbol)
     if group:
         along, across = (int(number) for number in group.groups())
         return up(m, columns * across) * up(n, rows * along)
     if HOPPERS_XMMA.search(kernel.symbol):
-        return up(m, rows * (kernel.grid or (1, 1, 1))[1]) * up(n, columns)
+        high = (kernel.grid or (1, 1, 1))[1]
+        down, across = -(-m // rows), -(-n // columns)
+        return (up(down, high) * across if down >= across else down * up(across, high)) * rows * columns
     return min(up(m, rows) * up(n, columns), up(m, columns) * up(n, rows))
 
 
@@ -250,7 +242,7 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
         return result
     if is_simt(symbol, work.type):
         result.cache_read = work.read
-        without_matrix_units(result, kernel, work)
+        without_matrix_units(result, kernel, tile_of(symbol), work)
         return result
     if result.flop_type == "fp32":
         result.flop_type = "tf32"
@@ -283,37 +275,6 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
         parts = max(1, round(programs(kernel) * tile[0] * tile[1] / max(1, work.batch * padded)))
         result.write = float(work.batch * work.m * work.n * 4 * parts)
     return result
-
-
-def without_matrix_units(result: Demand, kernel: KernelInput, work: Product) -> None:
-    fused, sums, stored = simt(kernel, work)
-    if result.flop_type == "fp64":
-        result.double = fused
-    result.issued = fused * (1.0 + SIMT_LOADS / sums) + stored * 2 * pointwise.STRIDED
-    result.shared_clocks = fused * SIMT_SHARED * max(1.0, SIMT_SUMS / sums) ** 0.75
-    result.shared_clocks += 4 * stored * SIMT_STORED_SHARED
-    tile = tile_of(kernel.symbol)
-    if tile and stored and SINGLE.search(kernel.symbol):
-        loads = stored * 32 / math.prod(tile[:2]) * up(work.k, SIMT_DEPTH) * sum(tile[:2]) / 32
-        beside = transposed_factors(kernel.symbol) == (
-            True,
-            True,
-        )  # lanes fetch and store elements that lie side by side
-        result.shared_clocks += 4 * loads * (2.0 if beside else SINGLE_CLOCKS)
-    result.top = "fused multiply-adds without matrix units"
-
-
-def simt(kernel: KernelInput, work: Product) -> tuple[float, float, float]:
-    """Fused multiply-adds of warps, with the padding to whole tiles; sums that a thread holds; sums of all warps."""
-    tile = tile_of(kernel.symbol)
-    if tile is None or not ("sgemm" in kernel.symbol or "ffma" in kernel.symbol):
-        return work.flops / 2 / 32, float(SIMT_SUMS), 0.0
-    rows, columns, depth = tile
-    padded = min(up(work.m, rows) * up(work.n, columns), up(work.m, columns) * up(work.n, rows))
-    parts = 2 if work.complex else 1  # of a number
-    sums = min(float(SIMT_SUMS), parts * rows * columns / max(32, 32 * warps(kernel)))
-    stored = work.batch * padded / 32
-    return stored * up(work.k, min(depth, SIMT_DEPTH)) * parts**2, sums, stored
 
 
 def split_reduction(kernel: KernelInput, work: Product) -> Demand:
