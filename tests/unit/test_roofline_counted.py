@@ -237,6 +237,23 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         convolved([4, 256, 96, 128], [720, 256, 3, 3], ["[1, 1]", "[1, 1]"], F32, 11.0, "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)0>", (1, 8, 720), 256),
         72, 29, 10,
     ),
+    "attention of 50 by 50: most of it before and after the scores": (attention(512, 12, 50, 64, 107.0), 43, 29, 6),
+    "a gradient of filters in tf32: both factors are turned": (
+        op("aten::convolution_backward", [[128, 128, 32, 32], [128, 64, 64, 64], [128, 64, 4, 4], *[[]] * 8], [F32, F32, F32, *["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"], 233.0, "sm90_xmma_wgrad_indexed_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x64x32_warpgroupsize1x1x1_g1_execute_segment_k_on_kernel__5x_cudnn", grid=(128, 1, 1), block=(384, 1, 1), concrete_inputs=["", "", "", "[0]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"]),
+        39, 66, 5,
+    ),
+    "the same of nine taps, for which the grid has room for ten": (
+        op("aten::convolution_backward", [[64, 128, 16, 16], [64, 64, 16, 16], [128, 64, 3, 3], *[[]] * 8], [F32, F32, F32, *["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"], 26.0, "sm90_xmma_wgrad_indexed_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x64x32_warpgroupsize1x1x1_g1_execute_segment_k_on_kernel__5x_cudnn", grid=(130, 1, 1), block=(384, 1, 1), concrete_inputs=["", "", "", "[0]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"]),
+        29, 44, 8,
+    ),
+    "products without matrix units whose factors run along the depth": (
+        launch("mm", [[2048, 258], [258, 20000]], F32, 570.0, "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas", (32, 313, 1), (128, 1, 1)),
+        81, 94, 8,
+    ),
+    "the same of one step": (
+        launch("mm", [[1048576, 8], [8, 8]], F32, 49.0, "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas", (16384, 1, 1), (64, 1, 1)),
+        75, 53, 5,
+    ),
 }  # fmt: skip
 
 

@@ -20,8 +20,11 @@ HELPERS = ("convert_dq", "compute_dot_do_o", "reduce_head", "lean", "convert", "
 BACKWARD_FACTOR = 2.5
 MASK_KIND = 9
 """Position of ``custom_mask_type``."""
-OLD_ISSUE, ISSUE = 20.0, 10.0
+OLD_ISSUE, ISSUE = 20.0, 9.0
 """Warp instructions for 32 scores, twice as many backwards: softmax, scaling, masking; with older instructions. Read off Nsight Compute on an H200."""
+ROWS, START = 256, 5
+"""Queries that a block works off at once, and times of ``OTHER`` that each of its warps needs for them beside the scores: seven kernels of 50 to
+1500 tokens."""
 SHARED = {False: 1.56, True: 7.3}
 """Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, forwards and backwards (same source)."""
 TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
@@ -120,7 +123,7 @@ def blocks(work: Attention, symbol: str) -> tuple[float, int]:
     queries, keys, width = (int(n) for n in tile.groups())
     filled = up(work.queries, queries) * up(work.keys, keys) / (work.queries * work.keys)
     if work.causal:
-        filled *= 1 + DIAGONAL / work.keys
+        filled *= min(2.0, 1 + DIAGONAL / work.keys)  # of which half counts: all at most
     return filled, up(work.width, width)
 
 
@@ -164,6 +167,8 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
     filled, width = blocks(work, kernel.symbol)
     rows *= filled
     result.tensor_flops *= filled * width / work.width
-    result.issued = rows * ISSUE * (2 if work.backward else 1)
+    pieces = work.batch * work.heads * -(-work.queries // ROWS)
+    warps = -(-math.prod(kernel.block or (1,)) // 32)
+    result.issued = rows * ISSUE * (2 if work.backward else 1) + pieces * warps * START * OTHER
     result.shared_clocks = 4 * rows * SHARED[work.backward] * width / 64
     return result

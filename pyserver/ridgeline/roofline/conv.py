@@ -13,13 +13,13 @@ from ridgeline.roofline.gemm import (
     OLD_INSTRUCTIONS,
     OLD_RATE,
     ROW,
-    TURNED,
     Product,
     by_tiles,
     is_simt,
     shared_per_tensor,
     sums_stored,
     tile_of,
+    turned,
     up,
 )
 from ridgeline.roofline.inputs import KernelInput
@@ -73,6 +73,8 @@ DIRECT_SHARED, WGRAD_SHARED = 0.7, 1.15
 within a tenth, of three channels (same source); their bound is borderline."""
 COMPLEX = "c10::complex<float>"
 SECTOR = 32
+MOST_IDLE = 1.25
+"""Room over tiles beyond which blocks are shared out in some other way."""
 PAIR = 2
 """Blocks of a cluster of xmma's kernels whose grid is one high (Nsight Compute's launch statistics)."""
 GATHERED_LINES = 2
@@ -166,6 +168,7 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         if work.makes == "weight" and "wgrad" in symbol:  # filters by channels of one tap, in whole tiles
             channels = work.weight.shape[1]
             filled = up(columns, tile[0]) / columns * up(channels, tile[1]) / channels
+            filled *= idle(kernel, math.prod(work.weight.shape[2:]) * -(-columns // tile[0]) * -(-channels // tile[1]))
     result.tensor_flops = work.flops * filled
     result.flop_type = "tf32" if kind == "fp32" else kind
     result.tensor_rate = OLD_RATE if OLD_INSTRUCTIONS.search(kernel.symbol) else 1.0
@@ -255,8 +258,14 @@ def on_hopper(
             if "indexed" in symbol:
                 indexed(result, work, tile, (given, channels, depth), cache_bytes)
     if "xmma" in symbol and result.flop_type == "tf32":
-        first, second = (True, True) if "wgrad" in symbol else transposed_factors(symbol)
-        result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0])
+        turned(result, kernel, tile, (True, True) if "wgrad" in symbol else transposed_factors(symbol))
+
+
+def idle(kernel: KernelInput, tiles: int) -> float:
+    """Tiles that the grid has room for over ``tiles``: it has as many blocks for each, and clusters make an odd number even."""
+    blocks = programs(kernel)
+    room = next((n for n in range(max(1, tiles), blocks + 1) if blocks % n == 0), tiles)
+    return room / tiles if tiles and room <= MOST_IDLE * tiles else 1.0
 
 
 def multicast(

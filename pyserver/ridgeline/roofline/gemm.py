@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -30,6 +31,10 @@ OLD_SHARED = 0.62
 whose name gives no tile; :func:`feed` reckons with the tile."""
 ROW = 64
 """Elements of half precision in a row of shared memory as matrix instructions read it (128 bytes)."""
+TURNED_ISSUE = 4.2
+"""Instructions for 32 such elements: loaded, rounded, stored (eight kernels of four tiles within a tenth)."""
+REGISTERS_FED = 0.5
+"""n/4 over n/2: what a matrix instruction reads from shared memory whose rows come from registers."""
 LINE = 128
 HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm\w*warpgroupsize")
 """Its first side lies along the rows of a result that is stored by rows, the second along its columns."""
@@ -213,6 +218,19 @@ def swept(work: Product, tile: tuple[int, int, int], cache_bytes: int) -> float:
     return work.read + (sweeps - 1) * longer * min(1.0, max(0.0, lost))
 
 
+def turned(result: Demand, kernel: KernelInput, tile: tuple[int, int, int], across: tuple[bool, bool]) -> None:
+    """Factors in tf32 that do not run along the depth, stored once more. Where neither does, both are read and stored, the rows go on
+    in registers, and the warps that turn them issue more than the matrix units' do."""
+    first, second = across
+    result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0])
+    if first and second:
+        result.shared_per_tensor = REGISTERS_FED + 2 * TURNED * (1 / tile[1] + 1 / tile[0])
+        steps = (result.tensor_flops or 0.0) / 2 / math.prod(tile)
+        result.issued = (result.issued or 0.0) + steps * (
+            warps(kernel) * aten.OTHER / 2 + TURNED_ISSUE * (tile[0] + tile[1]) * tile[2] / 32
+        )
+
+
 def sums_stored(symbol: str, write: float, itemsize: int) -> float:
     """Clocks (by four) in which sums pass through shared memory on their way out: written and read, in single precision by the
     xmma kernels at half the rate, since rows of four bytes meet in the same banks."""
@@ -268,9 +286,8 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
             result.fetched = swept(work, tile, cache_bytes)
         if "xmma" in lowered or "nvjet" in lowered:  # the sums pass through shared memory on their way out
             result.shared_clocks += sums_stored(symbol, work.write, work.out_itemsize)
-        if "xmma" in lowered and result.flop_type == "tf32":
-            first, second = transposed_factors(symbol)
-            result.shared_per_tensor += TURNED * (first / tile[1] + second / tile[0]) if tile else 0.0
+        if tile and "xmma" in lowered and result.flop_type == "tf32":
+            turned(result, kernel, tile, transposed_factors(symbol))
     if "splitk" in lowered and tile and kernel.grid:
         parts = max(1, round(programs(kernel) * tile[0] * tile[1] / max(1, work.batch * padded)))
         result.write = float(work.batch * work.m * work.n * 4 * parts)

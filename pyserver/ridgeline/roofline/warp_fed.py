@@ -43,7 +43,8 @@ def feed(
         apart = [64 if across_depth else 128 for across_depth in transposed_factors(kernel.symbol)]
     clocks = sum(n * depth * itemsize / most for n, most in zip(reads, apart))
     clocks += (rows + columns) * depth * itemsize / 128
-    result.shared_clocks += 4 * blocks * (steps * clocks + 2 * rows * columns * 4 / 128)
+    met = 4 if "cutlass" in kernel.symbol else 2
+    result.shared_clocks += 4 * blocks * (steps * clocks + met * rows * columns * 4 / 128)
     element = min(itemsize, 4)  # complex numbers are two of four bytes
     along = [not across_depth for across_depth in transposed_factors(kernel.symbol)]
     wide = [512 if element < 4 or runs else 128 for runs in along]
