@@ -1,6 +1,6 @@
-"""A training step of a top-k sparse autoencoder over a language model's activations, compiled, float32 with TF32
-products: the largest codes kept, a second reconstruction of what is left from codes long unused, counts of use kept, the
-decoder's gradient made orthogonal to its rows and the rows unit length, gradients clipped, Adam."""
+"""A training step of a top-k sparse autoencoder over a language model's activations, compiled, bfloat16 autocast: the
+largest codes kept, a second reconstruction of what is left from codes long unused, counts of use kept, the decoder's
+gradient made orthogonal to its rows and the rows unit length, gradients clipped, Adam."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class SparseAutoencoder(nn.Module):
         rows = torch.randn(CODES, INPUT)
         rows = rows / rows.norm(dim=1, keepdim=True)
         self.decode, self.encode = nn.Parameter(rows.clone()), nn.Parameter(rows.t().clone())
-        self.centre, self.bias = nn.Parameter(torch.zeros(INPUT)), nn.Parameter(torch.zeros(CODES))
-        self.register_buffer("unused", torch.zeros(CODES))
+        dead = torch.arange(CODES) % 3 == 0
+        self.centre, self.bias = nn.Parameter(torch.zeros(INPUT)), nn.Parameter(-0.1 * dead.float())
+        self.register_buffer("unused", 100 * dead.float())
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x = x - x.mean(1, keepdim=True)
@@ -41,7 +42,6 @@ class SparseAutoencoder(nn.Module):
 
 def build():  # type: ignore[no-untyped-def]
     torch.manual_seed(0)
-    torch.set_float32_matmul_precision("high")
     model = SparseAutoencoder().cuda()
     parameters = list(model.parameters())
     optimizer = torch.optim.Adam(parameters, lr=1e-4, betas=(0.9, 0.999), fused=True)
@@ -59,7 +59,8 @@ def build():  # type: ignore[no-untyped-def]
 
     def step() -> None:
         nonlocal seen
-        loss, _ = compiled(activations[seen % 8])
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss, _ = compiled(activations[seen % 8])
         seen += 1
         loss.backward()
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A training step of an image super-resolution net, compiled, channels last, bfloat16 autocast: residual blocks with
+"""A training step of an image super-resolution net, compiled, channels last, float32 with TF32: residual blocks with
 channel attention, a pixel shuffle to twice the size, a bilinear skip, Charbonnier and edge losses, Adam."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-BATCH, SIZE, WIDTH, BLOCKS = 32, 96, 64, 2
+BATCH, SIZE, WIDTH, BLOCKS = 16, 96, 64, 2
 
 
 class Block(nn.Module):
@@ -37,6 +37,7 @@ class SuperResolution(nn.Module):
 
 def build():  # type: ignore[no-untyped-def]
     torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
     model = SuperResolution().cuda().to(memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-4, fused=True)
     low = torch.rand(BATCH, 3, SIZE, SIZE, device="cuda").to(memory_format=torch.channels_last)
@@ -44,7 +45,7 @@ def build():  # type: ignore[no-untyped-def]
 
     @torch.compile
     def loss(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
-        guess = model(low).float()
+        guess = model(low)
         pixel = ((guess - high).pow(2) + 1e-6).sqrt().mean()
         across = (guess.diff(dim=3) - high.diff(dim=3)).abs().mean()
         down = (guess.diff(dim=2) - high.diff(dim=2)).abs().mean()
@@ -52,9 +53,7 @@ def build():  # type: ignore[no-untyped-def]
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            value = loss(low, high)
-        value.backward()
+        loss(low, high).backward()
         optimizer.step()
 
     return step
