@@ -235,6 +235,24 @@ def test_rows_of_tiles_are_padded_to_the_height_of_a_persistent_grid() -> None:
     assert found == [2.0 * rows * 128 * 256 * 128 for rows in (104, 98)]
 
 
+def test_attention_in_single_precision_multiplies_three_times() -> None:
+    """Per 32 scores of heads 64 wide: 17 instructions for each of four times 32 columns, beside the softmax."""
+    demands = []
+    for kind in ("c10::Half", "float"):
+        dims = [[8, 1024, 16, 64]] * 3
+        kernel = op(
+            "aten::_efficient_attention_forward", dims, [kind] * 3, 900.0, f"fmha_cutlassF_{kind}_aligned_64x64_rf_sm80"
+        )
+        demand, _ = demand_of(kernel, H200)
+        assert demand is not None
+        assert demand.doubtful
+        demands.append(demand)
+    half, single = demands
+    assert single.tensor_flops == 3 * (half.tensor_flops or 0.0)
+    scores = 8 * 16 * 1024 * 1024
+    assert (single.issued or 0.0) - (half.issued or 0.0) == scores / 32 * attention.SINGLE_ISSUE * 4
+
+
 def test_attention_layouts_and_masks() -> None:
     types = [BF16] * 3
     heads_second = attention.attention(

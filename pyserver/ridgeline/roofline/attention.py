@@ -25,6 +25,9 @@ OLD_ISSUE, ISSUE = 20.0, 9.0
 ROWS, START = 256, 5
 """Queries that a block works off at once, and times of ``OTHER`` that each of its warps needs for them beside the scores: seven kernels of 50 to
 1500 tokens."""
+SINGLE_PARTS, SINGLE_ISSUE = 3, 17.0
+"""Products of tf32 for one of single precision, and warp instructions for 32 scores and 32 columns of a head: matrix instructions, loads,
+parts taken (15 to 18 in PyTorch's fmha_cutlassF_f32_aligned kernels of three tiles, disassembled)."""
 SHARED = {False: 1.56, True: 7.3}
 """Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, forwards and backwards (same source)."""
 TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
@@ -148,7 +151,7 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         return Demand(read=2 * size, write=write, flops=0.0, issued=issued, guessed=True, cold=not before)
     result = Demand(read=work.read, write=work.write, flops=work.flops, flop_type=rate_key(work.type))
     if result.flop_type == "fp32":
-        result.flop_type = "tf32"  # three products of it for each in the kernels that keep single precision
+        result.flop_type = "tf32"
     result.tensor_flops = work.flops
     result.cold = False
     result.guessed = True
@@ -162,6 +165,10 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         old = bool(OLD_INSTRUCTIONS.search(kernel.symbol)) or "fmha_cutlass" in symbol or "flash_" in symbol
         result.tensor_rate = OLD_RATE if old else 1.0
         result.issued = rows * OLD_ISSUE * (2 if work.backward else 1)
+        if work.itemsize == 4:  # each product of single precision is three of tf32, of parts that warps take apart
+            result.tensor_flops *= SINGLE_PARTS
+            products = (work.width + work.value_width) / 32 * (BACKWARD_FACTOR if work.backward else 1)
+            result.issued += rows * SINGLE_ISSUE * products
         result.doubtful = True
         return result
     filled, width = blocks(work, kernel.symbol)
