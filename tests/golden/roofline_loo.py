@@ -66,7 +66,7 @@ FITTED: list[Place] = [
     *[(aten, "SELECT_KEY", key) for key in aten.SELECT_KEY],
     *names(attention, "ISSUE", "OLD_ISSUE", "START"),
     *[(attention, "SHARED", key) for key in (False, True)],
-    *names(conv, "LAYOUT_ISSUE", "THIN_ISSUE", "GATHERED_ISSUE", "GATHERED_LINES"),
+    *names(conv, "LAYOUT_ISSUE", "THIN_ISSUE", "GATHERED_ISSUE", "GATHERED_LINES", "ROW_LOOKED_UP"),
     *names(conv, "CUDNN_TAP", "CUDNN_PIXEL", "DIRECT_ISSUE", "DIRECT_SHARED", "WGRAD_SHARED"),
     *names(fft, "CONFLICTS"),
     *names(foreach, "ISSUE_A_LIST"),
