@@ -29,7 +29,7 @@ from ridgeline.assemble.memory import memory_table
 from ridgeline.assemble.operators import operator_table, user_ranges
 from ridgeline.assemble.pace import adopt_steps, pace_by_device, select_steps
 from ridgeline.assemble.ranks import missing_ranks, ranks_of, straggler
-from ridgeline.assemble.recorded import charge_profiler, source_of, still_attached, totals_of
+from ridgeline.assemble.recorded import charge_profiler, source_of, steps_us, still_attached, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
 from ridgeline.attribution import attribute
 from ridgeline.attribution.model import Attribution
@@ -161,11 +161,13 @@ def analyze(recording: Recording) -> ProfileDocument:
     )
     window = window_of(trace, work)
     direct = direct_launches(trace, work, recording.sidecar)
+    totals = totals_of(trace, work, window, recording.sidecar)
+    step_wall_us = steps_us(totals, window, on_cpu=work.on_cpu)
     rows = build_kernels(
         trace,
         work,
         attribution,
-        step_wall_us=window.wall_us if window.known else None,
+        step_wall_us=step_wall_us,
         direct=direct.of_work,
     )
     document = ProfileDocument(
@@ -198,7 +200,7 @@ def analyze(recording: Recording) -> ProfileDocument:
         rows.of_work,
         [k.id for k in rows.kernels],
         exposed=rows.exposed,
-        step_wall_us=window.wall_us if window.known else None,
+        step_wall_us=step_wall_us,
     )
     document.phases = phase_totals(work, attribution)
     document.ops = operator_table(trace, work, attribution)
@@ -207,7 +209,7 @@ def analyze(recording: Recording) -> ProfileDocument:
     document.steps = step_rows(trace, work)
     document.modules = _modules(attribution, rows, work)
     document.compile_events = _compile_events(recording.sidecar)
-    document.totals = totals_of(trace, work, window, recording.sidecar)
+    document.totals = totals
     if document.devices and not work.on_cpu:
         first = document.devices[0]
         idle, _ = idle_by_cause(trace, first.id, (window.start, window.end), sidecar=recording.sidecar)

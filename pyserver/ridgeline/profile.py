@@ -291,7 +291,7 @@ class Line:
     share_pct: float | None = None
     step_share_pct: float | None = None
     """``share_pct`` is of the split time, so that rows add to 100; ``step_share_pct`` of the whole, like ``unsplit_us``: what
-    the step would lose if all that touches the line took no time."""
+    the step (the unprofiled one where it was measured, ``steps.undisturbed_us``) would lose if all that took no time."""
     cpu_us: float | None = None
     count: int = 0
     kernels: list[str] = field(default_factory=list)

@@ -130,3 +130,16 @@ def test_a_module_by_itself_is_shown_on_its_own_call_lines(runs: dict[str, Profi
     assert device.busy_us < document.totals.wall_us
     # The runner waits for the device after each call; that is no fault of the person's.
     assert "hidden-sync" not in {finding.code for finding in document.findings}
+
+
+def test_shares_are_of_the_step_that_nobody_recorded(runs: dict[str, ProfileDocument]) -> None:
+    """Recorded with lines, the step took 63 ms instead of 9.9; its kernels took the same 3.2 ms, a third of a real step."""
+    document = runs["encoder_train"]
+    plain = document.totals.plain_step_us
+    assert plain is not None
+    assert document.totals.profiled_step_us is not None
+    assert document.totals.profiled_step_us > 5 * plain
+    shares = sum(k.step_share_pct or 0.0 for k in document.kernels)
+    exposed = sum(k.exposed_us or 0.0 for k in document.kernels)
+    assert shares == pytest.approx(100 * exposed / plain, rel=1e-6)
+    assert 30 < shares < 36

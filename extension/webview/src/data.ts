@@ -185,6 +185,7 @@ export interface Head {
   recorded_with: Record<string, Known<boolean>>;
   step: Known<number>;
   plain_step: Known<number>;
+  recorded_step: Known<number>;
   compile: Known<number>;
   warmup: Known<number>;
   overhead: Known<number>;

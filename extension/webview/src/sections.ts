@@ -17,7 +17,11 @@ export function head(page: Page): HTMLElement {
     h("h1", {}, it.title),
     facts([
       [page.per, it.step === null ? null : duration(it.step)],
-      ["unprofiled step", it.plain_step === null ? null : duration(it.plain_step)],
+      ["unprofiled", it.plain_step === null || it.plain_step === it.step ? null : duration(it.plain_step)],
+      [
+        "under the profiler",
+        it.recorded_step === null || it.recorded_step === it.step ? null : duration(it.recorded_step),
+      ],
       ["steps recorded", it.steps === null ? null : String(it.steps)],
       ["device", page.devices.map((device) => device.name).join(", ")],
       ["recorded", it.created],

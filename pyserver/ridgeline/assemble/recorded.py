@@ -14,6 +14,7 @@ from ridgeline.attribution.alone import alone
 from ridgeline.profile import Idle, ProfileDocument, RecordedWith, Source, Totals
 from ridgeline.sidecar import Sidecar
 from ridgeline.sidecar import Window as RecordedWindow
+from ridgeline.steps import undisturbed_us
 from ridgeline.trace.intervals import clip, union
 from ridgeline.trace.tables import Call, Trace
 from ridgeline.trace.work import WorkTable
@@ -146,6 +147,14 @@ def totals_of(trace: Trace, work: WorkTable, window: WindowOf, sidecar: Sidecar 
         totals.plain_step_us = _whole(median_us(sidecar.plain_steps_ns), least)
         totals.profiled_step_us = _whole(median_us(sidecar.profiled_steps_ns), least)
     return totals
+
+
+def steps_us(totals: Totals, window: WindowOf, *, on_cpu: bool) -> float | None:
+    """The recorded steps together, as they take without the profiler; None where steps are not known."""
+    if not window.known or not window.steps:
+        return None
+    step = undisturbed_us(window.wall_us / window.steps, totals.plain_step_us, on_cpu=on_cpu)
+    return step * window.steps if step else None
 
 
 def still_attached(document: ProfileDocument, sidecar: Sidecar | None) -> str | None:

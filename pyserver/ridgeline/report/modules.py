@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 from ridgeline.profile import Module, ProfileDocument
+from ridgeline.steps import undisturbed_us
 
 
 @dataclass(slots=True)
@@ -17,9 +18,13 @@ class ModuleRow:
 
 
 def wall_share(document: ProfileDocument, time_us: float) -> float | None:
-    """Percent of the recorded window's wall, device time and wall being of the same run; None without a wall."""
-    wall = document.totals.wall_us
-    return time_us / wall * 100 if wall else None
+    """Percent of the steps' wall as it is without the profiler, where that is known, else of the recorded; None without a wall."""
+    steps, totals = document.source.steps or 1, document.totals
+    if totals.wall_us is None:
+        return None
+    on_cpu = bool(document.devices) and document.devices[0].kind == "cpu"
+    wall = undisturbed_us(totals.wall_us / steps, totals.plain_step_us, on_cpu=on_cpu)
+    return time_us / (wall * steps) * 100 if wall else None
 
 
 def place_of(document: ProfileDocument, module: Module) -> str:

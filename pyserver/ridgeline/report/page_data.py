@@ -153,7 +153,7 @@ class _Maker:
             "argv": self.redact.argv(source.argv) if source.argv else None,
             "steps": source.steps, "recorded_with": asdict(source.recorded_with),
             "step": step_us(self.document, device) if device is not None else self._per(totals.wall_us),
-            "plain_step": totals.plain_step_us, "compile": totals.compile_us, "warmup": totals.warmup_us,
+            "plain_step": totals.plain_step_us, "recorded_step": self._per(totals.wall_us), "compile": totals.compile_us, "warmup": totals.warmup_us,
             "overhead": source.profiler_overhead_pct, "others": source.other_processes_on_device,
         }  # fmt: skip
 

@@ -16,6 +16,7 @@ from ridgeline.printable import printable
 from ridgeline.profile import Device, Finding, Kernel, Line, ProfileDocument
 from ridgeline.report.modules import place_of, side_by_side, wall_share
 from ridgeline.report.paths import Shortener
+from ridgeline.steps import undisturbed_us
 
 MAX_KERNELS = 12
 MAX_MODULES = 4
@@ -59,11 +60,16 @@ class _View:
         source, totals = self.document.source, self.document.totals
         words = [f"[bold]{escape(self.short(source.path))}[/]"]
         if source.steps:
-            words.append(f"{source.steps} steps")
-        if totals.wall_us and source.steps:
-            words.append(f"{units.duration(totals.wall_us / source.steps)} a step")
-        if totals.plain_step_us is not None:
+            words.append(f"{source.steps} step{'' if source.steps == 1 else 's'}")
+        recorded = totals.wall_us / source.steps if totals.wall_us and source.steps else None
+        on_cpu = any(device.kind == "cpu" for device in self.document.devices)
+        step = undisturbed_us(recorded, totals.plain_step_us, on_cpu=on_cpu)
+        if step is not None:  # first the one that shares are of
+            words.append(f"{units.duration(step)} a step")
+        if totals.plain_step_us is not None and step != totals.plain_step_us:
             words.append(f"{units.duration(totals.plain_step_us)} unprofiled")
+        elif recorded is not None and recorded != step:
+            words.append(f"{units.duration(recorded)} under the profiler")
         elif totals.wall_us and not source.steps:
             words.append(f"{units.duration(totals.wall_us)} recorded")
         if source.torch:
@@ -141,7 +147,13 @@ class _View:
             return
         self._title("Categories")
         table = self._table()
-        headings = (("", "left"), (f"time/{self.per}", "right"), ("share", "right"), ("of wall", "right"), ("", "left"))
+        headings = (
+            ("", "left"),
+            (f"time/{self.per}", "right"),
+            ("share", "right"),
+            ("of step" if self.document.source.steps else "of wall", "right"),
+            ("", "left"),
+        )
         for heading, justify in headings:
             table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich names its literals
         for row in rows:
@@ -167,7 +179,7 @@ class _View:
             ("", "left"),
             (f"time/{self.per}", "right"),
             ("share", "right"),
-            ("of wall", "right"),
+            ("of step" if self.document.source.steps else "of wall", "right"),
             ("kernels", "right"),
         )
         for heading, justify in headings:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ridgeline.profile import Device, Kernel, ProfileDocument
 from ridgeline.roofline.peaks import TABLE, Datasheet, datasheet
+from ridgeline.steps import undisturbed_us
 from ridgeline.units import duration, percent
 
 GRAPH_GAP_US = 1.0
@@ -37,9 +38,10 @@ class Outcome:
 
 
 def step_us(document: ProfileDocument, device: Device) -> float | None:
-    """The recorded step: the device's window over the steps."""
+    """The step as it takes without the profiler where that was measured, else the recorded one: the device's window over the steps."""
     whole = device.window_us if device.window_us is not None else document.totals.wall_us
-    return None if whole is None else whole / (document.source.steps or 1)
+    recorded = None if whole is None else whole / (document.source.steps or 1)
+    return undisturbed_us(recorded, document.totals.plain_step_us, on_cpu=device.kind == "cpu")
 
 
 def outcomes(document: ProfileDocument) -> list[Outcome]:

@@ -117,7 +117,7 @@ def _lines(facts: Facts) -> list[tuple[SourceRef, float]]:
             continue
         at = facts.line_of_event(gap.event)
         if at is not None:
-            lost[at.file, at.line] += gap.end - gap.start
+            lost[at.file, at.line] += (gap.end - gap.start) * facts.idle_scale  # like the whole of them
             places[at.file, at.line] = at
     return [(places[key], us) for key, us in sorted(lost.items(), key=lambda item: -item[1])]
 
