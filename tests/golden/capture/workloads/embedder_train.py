@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-WORDS, WIDTH, HEADS, HIDDEN, PAIRS, LENGTH, LAYERS = 30_528, 768, 12, 1152, 64, 192, 2
+WORDS, WIDTH, HEADS, HIDDEN, PAIRS, LENGTH, LAYERS = 30_528, 768, 12, 1152, 96, 192, 1
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

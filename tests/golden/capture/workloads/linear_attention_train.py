@@ -20,7 +20,7 @@ class TimeMix(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm, self.group = nn.LayerNorm(WIDTH), nn.GroupNorm(HEADS, WIDTH)
-        self.mix = nn.Parameter(torch.rand(2, WIDTH))
+        self.mix = nn.Parameter(torch.rand(WIDTH))
         self.qkv, self.gate = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
         self.out = nn.Linear(WIDTH, WIDTH, bias=False)
         rate = torch.log(1 - 2.0 ** (-5 - torch.arange(HEADS).float()))
@@ -36,29 +36,28 @@ class TimeMix(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, s, _ = x.shape
         h = self.norm(x)
-        past = before(h)
-        q, k, v = self.qkv(torch.lerp(past, h, self.mix[0])).view(b, CHUNKS, CHUNK, 3, HEADS, HEAD).unbind(3)
+        h = torch.lerp(before(h), h, self.mix)
+        q, k, v = self.qkv(h).view(b, CHUNKS, CHUNK, 3, HEADS, HEAD).unbind(3)
         q, k, v = (t.transpose(2, 3) for t in (q * HEAD**-0.5, k, v))
         inside = (q @ k.transpose(-2, -1) * self.within) @ v
         state = (k * self.inward).transpose(-2, -1) @ v
         state = torch.einsum("hcd,bdhkv->bchkv", self.between, state)
         mixed = inside + (q * self.outward) @ state
         mixed = self.group(mixed.transpose(2, 3).reshape(b * s, WIDTH)).view(b, s, WIDTH)
-        return x + self.out(mixed * F.silu(self.gate(torch.lerp(past, h, self.mix[1]))))
+        return x + self.out(mixed * F.silu(self.gate(h)))
 
 
 class ChannelMix(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.norm, self.mix = nn.LayerNorm(WIDTH), nn.Parameter(torch.rand(2, WIDTH))
+        self.norm, self.mix = nn.LayerNorm(WIDTH), nn.Parameter(torch.rand(WIDTH))
         self.key, self.value = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(4 * WIDTH, WIDTH, bias=False)
         self.receive = nn.Linear(WIDTH, WIDTH, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.norm(x)
-        past = before(h)
-        value = self.value(F.relu(self.key(torch.lerp(past, h, self.mix[0]))).square())
-        return x + torch.sigmoid(self.receive(torch.lerp(past, h, self.mix[1]))) * value
+        h = torch.lerp(before(h), h, self.mix)
+        return x + torch.sigmoid(self.receive(h)) * self.value(F.relu(self.key(h)).square())
 
 
 def build():  # type: ignore[no-untyped-def]
