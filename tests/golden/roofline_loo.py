@@ -31,6 +31,7 @@ from ridgeline.assemble import roof
 from ridgeline.roofline import (
     aten,
     attention,
+    channel_norm,
     conv,
     fft,
     foreach,
@@ -69,6 +70,7 @@ FITTED: list[Place] = [
     *names(conv, "LAYOUT_ISSUE", "THIN_ISSUE", "GATHERED_ISSUE", "GATHERED_LINES", "ROW_LOOKED_UP"),
     *names(conv, "CUDNN_TAP", "CUDNN_PIXEL", "DIRECT_ISSUE", "DIRECT_SHARED", "WGRAD_SHARED"),
     *names(fft, "CONFLICTS"),
+    *[(channel_norm, "ISSUE", key) for key in channel_norm.ISSUE],
     *names(foreach, "ISSUE_A_LIST"),
     *names(gemm, "OLD_RATE", "TURNED_ISSUE"),
     *names(simt, "LOADS", "STORED_SHARED"),

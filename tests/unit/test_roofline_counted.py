@@ -254,6 +254,22 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         launch("mm", [[1048576, 8], [8, 8]], F32, 49.0, "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas", (16384, 1, 1), (64, 1, 1)),
         75, 53, 5,
     ),
+    "moments of channels, read twice": (
+        op("aten::cudnn_batch_norm", [[64, 64, 112, 112], *[[64]] * 4], [F32] * 5, 460.4, "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", grid=(64, 1, 1), block=(512, 1, 1)),
+        25, 27, 3,
+    ),
+    "the same where the cache keeps them": (
+        op("aten::cudnn_batch_norm", [[64, 128, 28, 28], *[[128]] * 4], [F32] * 5, 26.2, "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 32, true, 1, true>", grid=(128, 1, 1), block=(512, 1, 1)),
+        55, 27, 4,
+    ),
+    "their gradient": (
+        op("aten::cudnn_batch_norm_backward", [*[[64, 64, 112, 112]] * 2, *[[64]] * 5], [F32] * 7, 1164.3, "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>", grid=(64, 1, 1), block=(512, 1, 1)),
+        7, 18, 3,
+    ),
+    "the gradient of one filter: a matrix times a vector": (
+        op("aten::convolution_backward", [[16, 1, 128, 128], [16, 128, 128, 128], [1, 128, 1, 1], *[[]] * 8], [F32, F32, F32, *["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"], 38.9, "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, false, true", grid=(4, 1, 32), block=(32, 16, 1), concrete_inputs=["", "", "", "[0]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"]),
+        23, 78, 10,
+    ),
 }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from ridgeline.roofline.warp_fed import (
     PROLOGUE,
     SINGLE_CLOCKS,
     SINGLE_TURNED,
+    blocks_along,
     feed,
     programs,
     transposed_factors,
@@ -145,6 +146,10 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         result.top = "addresses and multiply-adds of a convolution of few channels"
         result.doubtful = True
         return result
+    if "gemv" in symbol:
+        result.issued = work.flops / 2 / 32 * pointwise.STRIDED
+        result.top = "loads"
+        return result
     if tile_of(symbol) and ("simt_sgemm" in symbol or "ffma" in symbol):
         return simt_product(result, kernel, work)
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
@@ -166,7 +171,7 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
             channels = work.weight.shape[1]
             positions = work.output_shape[0] * math.prod(work.output_shape[2:])
             filled = up(columns, tile[1]) / columns * up(channels, tile[2]) / channels
-            filled *= up(positions, tile[0] * (kernel.grid or (1, 1, 1))[1]) / positions
+            filled *= up(positions, tile[0] * blocks_along(kernel, 1)) / positions
         if work.makes == "weight" and "wgrad" in symbol:  # filters by channels of one tap, in whole tiles
             channels = work.weight.shape[1]
             filled = up(columns, tile[0]) / columns * up(channels, tile[1]) / channels
@@ -215,7 +220,7 @@ def simt_product(result: Demand, kernel: KernelInput, work: Convolution) -> Dema
             "weight": (filters, channels, images),
         }
         m, n, k = sides[work.makes]
-        layers = (kernel.grid or (1, 1, 1))[2]
+        layers = blocks_along(kernel, 2)
         product = Product(layers, m, n, k, 8, 8, COMPLEX, float(layers * k * (m + n) * 8))
         result = Demand(read=product.read, write=product.write, flops=product.flops, flop_type="fp32", guessed=True)
     without_matrix_units(result, kernel, tile_of(kernel.symbol), product)
@@ -279,7 +284,7 @@ def multicast(
     Positions are copied pixel by pixel, so that the cache serves data and not whole lines.
     """
     _, positions, filters, depth = sides
-    high = (kernel.grid or (1, 1, 1))[1]
+    high = blocks_along(kernel, 1)
     together = high if high > 1 else PAIR
     across = -(-positions // tile[0])
     read = positions * -(-filters // tile[1]) + filters * -(-across // together)

@@ -133,6 +133,8 @@ def weight_gradient(kernel: KernelInput, work: Convolution) -> bool:
     symbol = kernel.symbol.lower()
     if "wgrad" in symbol or "weight" in symbol:
         return True
+    if "gemv" in symbol:  # of one filter the gradient of the image has no sums
+        return work.weight.shape[0] == 1
     tile = tile_of(symbol)
     if tile is None or "gemm" not in symbol or "dgrad" in symbol or "fprop" in symbol or len(kernel.grid or ()) != 3:
         return False

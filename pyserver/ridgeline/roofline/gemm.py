@@ -12,7 +12,7 @@ from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.simt import without_matrix_units
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
-from ridgeline.roofline.warp_fed import SINGLE, feed, one_by_one, programs, transposed_factors, warps
+from ridgeline.roofline.warp_fed import SINGLE, blocks_along, feed, one_by_one, programs, transposed_factors, warps
 
 PRODUCTS = {
     "mm": 0, "bmm": 0, "_int_mm": 0, "_scaled_mm": 0, "matmul": 0, "addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1,
@@ -142,7 +142,7 @@ def padded_result(kernel: KernelInput, m: int, n: int, tile: tuple[int, int, int
         along, across = (int(number) for number in group.groups())
         return up(m, columns * across) * up(n, rows * along)
     if HOPPERS_XMMA.search(kernel.symbol):
-        high = (kernel.grid or (1, 1, 1))[1]
+        high = blocks_along(kernel, 1)
         down, across = -(-m // rows), -(-n // columns)
         return (up(down, high) * across if down >= across else down * up(across, high)) * rows * columns
     return min(up(m, rows) * up(n, columns), up(m, columns) * up(n, rows))

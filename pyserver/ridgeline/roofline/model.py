@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from ridgeline.roofline import aten, attention, conv, fft, foreach, gemm, rnn, sourceless, triton_model, user_kernels
+from ridgeline.roofline import (
+    aten,
+    attention,
+    channel_norm,
+    conv,
+    fft,
+    foreach,
+    gemm,
+    rnn,
+    sourceless,
+    triton_model,
+    user_kernels,
+)
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, KernelInput
 from ridgeline.roofline.tensors import arguments_are_its_own
@@ -40,7 +52,7 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
     scores = attention.attention(kernel)
     if scores is not None:
         return attention.demand(kernel, scores), None
-    return fft.demand(kernel) or aten.demand(kernel), None
+    return fft.demand(kernel) or channel_norm.demand(kernel, device.l2_bytes) or aten.demand(kernel), None
 
 
 def blind(kernel: KernelInput, analysis: Analysis) -> bool:

@@ -90,6 +90,12 @@ def programs(kernel: KernelInput) -> int:
     return total
 
 
+def blocks_along(kernel: KernelInput, axis: int) -> int:
+    """Blocks along an axis of the grid, at least one."""
+    grid = kernel.grid or ()
+    return max(1, grid[axis]) if axis < len(grid) else 1
+
+
 def warps(kernel: KernelInput) -> int:
     total = 1
     for n in kernel.block or ():
