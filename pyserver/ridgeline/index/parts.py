@@ -9,6 +9,7 @@ from typing import Any
 
 from ridgeline.index import HOT, INDEX_SCHEMA, Json, snapshot_text
 from ridgeline.index.structure import bound_of, functions_of
+from ridgeline.steps import undisturbed_us
 
 MAX_HOT_KERNELS = 200
 MAX_HOT_LINES = 200
@@ -85,7 +86,13 @@ def steps(document: Mapping[str, Any]) -> int | None:
 
 
 def step_us(document: Mapping[str, Any]) -> float | None:
-    """Mean wall time of a recorded step in microseconds, else the whole window."""
+    """A step in microseconds, the one that shares are of: as it is without the profiler, or the recorded steps' mean."""
+    on_cpu = any(device.get("kind") == "cpu" for device in document.get("devices") or [])
+    plain = (document.get("totals") or {}).get("plain_step_us")
+    return undisturbed_us(_recorded_step_us(document), float(plain) if plain else None, on_cpu=on_cpu)
+
+
+def _recorded_step_us(document: Mapping[str, Any]) -> float | None:
     walls = [step["wall_us"] for step in document.get("steps") or [] if step.get("wall_us")]
     if walls:
         return float(sum(walls) / len(walls))

@@ -18,6 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ridgeline import __version__
+from ridgeline.index.parts import step_us
 from ridgeline.runs.folder import RUN_JSON_SCHEMA, RunFolder, RunInfo
 from ridgeline.runs.spec import RunSpec
 
@@ -231,13 +232,10 @@ def write_summary(folder: RunFolder) -> bool:
     rows = [entry for entry in document.get("files") or [] if entry.get("kind") in ("user", "generated")]
     files = {str(entry["path"]) for entry in rows} | {str(row["file"]) for row in document.get("lines") or []}
     devices = document.get("devices") or [{}]
-    totals = document.get("totals") or {}
     steps = (document.get("source") or {}).get("steps")
-    wall = totals.get("wall_us")
-    step_us = totals.get("profiled_step_us") or (wall / steps if wall and steps else None)
     folder.update(
         files=sorted(files | {os.path.realpath(file) for file in files}),
-        summary={"device": devices[0].get("name"), "steps": steps, "step_us": step_us},
+        summary={"device": devices[0].get("name"), "steps": steps, "step_us": step_us(document)},
     )
     alone = (document.get("source") or {}).get("kind") == "module"
     return bool(document.get("kernels") or document.get("ops") or (alone and document.get("steps")))
