@@ -158,7 +158,7 @@ def tensor_rate(demand: Demand, device: DeviceSpec, arch: Architecture, duration
     """FLOP/s of the matrix units at the clock that they run at under load, for the operands' type."""
     if not device.sm_count or not device.clock_hz:
         return None
-    throttle = TENSOR_CLOCK_SHORT if duration_us < LONG_US else TENSOR_CLOCK_LONG
+    throttle = TENSOR_CLOCK_LONG + (TENSOR_CLOCK_SHORT - TENSOR_CLOCK_LONG) * max(0.0, 1.0 - duration_us / LONG_US)
     if demand.tensor_rate < 1:
         throttle = 1.0  # older instructions do not reach the power limit
     relative = {"fp8": 2.0, "int8": 2.0, "tf32": 0.5, "fp64": 1 / 15}.get(demand.flop_type or "bf16", 1.0)
