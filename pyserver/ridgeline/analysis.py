@@ -27,7 +27,7 @@ from ridgeline.assemble.files import file_rows
 from ridgeline.assemble.kernels import KernelRows, build_kernels
 from ridgeline.assemble.memory import memory_table
 from ridgeline.assemble.operators import operator_table, user_ranges
-from ridgeline.assemble.pace import adopt_steps, pace_by_device, select_steps
+from ridgeline.assemble.pace import adopt_steps, pace_by_device, select_steps, steps_of_loop, within_steps
 from ridgeline.assemble.ranks import missing_ranks, ranks_of, straggler
 from ridgeline.assemble.recorded import charge_profiler, source_of, steps_us, still_attached, totals_of
 from ridgeline.assemble.roof import PEAKS_FILE, add_roofline, device_specs, peaks_of
@@ -147,7 +147,10 @@ def analyze(recording: Recording) -> ProfileDocument:
     trace = _read_first(recording)
     adopt_steps(trace, recording.sidecar, recording.trace.name)
     end_with_steps(trace, recording.sidecar, recording.trace.name)
+    looped = steps_of_loop(trace, recording.sidecar, recording.run_dir)
     work = work_table(trace)
+    if looped is not None:
+        work = within_steps(trace, work)
     ahead = pace_by_device(trace, work)
     select_steps(trace, recording.select_steps)
     attribution = attribute(
@@ -215,6 +218,8 @@ def analyze(recording: Recording) -> ProfileDocument:
         idle, _ = idle_by_cause(trace, first.id, (window.start, window.end), sidecar=recording.sidecar)
         document.idle = charge_profiler(idle, document.totals, window.steps, first.busy_us or 0.0)
     _explain_quality(document, attribution, recording)
+    if looped is not None:
+        document.quality.warnings.append(QualityWarning(code="steps-by-loop", message=looped))
     if ahead is not None:
         document.quality.warnings.append(QualityWarning(code="host-ahead", message=ahead))
     context = Context(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
+from ridgeline.attribution.sources import SourceStore
+from ridgeline.attribution.timeline import load_timeline
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.intervals import clip, union
@@ -35,6 +39,42 @@ def adopt_steps(trace: Trace, sidecar: Sidecar | None, name: str) -> None:
             )
             for number, step in enumerate(own.steps)
         ]
+
+
+def steps_of_loop(trace: Trace, sidecar: Sidecar | None, run_dir: Path | None) -> str | None:
+    """Where nothing marks steps: the rounds of the program's own loop, by the lines that were recorded, of the thread that calls
+    the most operations. Returns what to tell the person where steps were found."""
+    ops = trace.ops
+    if trace.steps or not len(ops.start) or trace.base_ns is None or run_dir is None:
+        return None
+    if sidecar is None or sidecar.timeline is None:
+        return None
+    zero = trace.base_ns + trace.origin_ns
+    timeline = load_timeline(sidecar.timeline, run_dir, SourceStore(sidecar=sidecar, run_dir=run_dir, recorded_ns=zero))
+    ids, where = np.unique(ops.tid, return_inverse=True)
+    thread = int(ids[int(np.argmax(np.bincount(where.reshape(-1))))])
+    mine = ops.tid == thread
+    begin, end = float(ops.start[mine].min()), float((ops.start + ops.dur)[mine].max())
+    found = timeline.rounds(thread, zero + 1000 * begin, zero + 1000 * end) if timeline is not None else None
+    if found is None:
+        return None
+    at, began = found
+    edges = ((began - zero) / 1000).tolist()
+    trace.steps = [
+        StepRow(name=f"round {number}", start=lo, dur=hi - lo) for number, (lo, hi) in enumerate(pairwise(edges))
+    ]
+    place = f"{at.file.rsplit('/', 1)[-1]}:{at.line}"
+    return f"the program marks no steps (no optimizer, loader or compiled region): a step is a round of its loop at {place}"
+
+
+def within_steps(trace: Trace, work: WorkTable) -> WorkTable:
+    """The work of a CPU that lies in the steps, where the recording began and ended in the middle of one."""
+    if not work.on_cpu:
+        return work
+    lo, hi = trace.steps[0].start, trace.steps[-1].start + trace.steps[-1].dur
+    keep = (work.start >= lo) & (work.start < hi)
+    columns = {f.name: getattr(work, f.name)[keep] for f in fields(work) if f.name != "on_cpu"}
+    return replace(work, **columns)
 
 
 def select_steps(trace: Trace, chosen: tuple[int, int] | None) -> None:

@@ -187,8 +187,9 @@ def _whole(measured_us: float | None, least_us: float) -> float | None:
 
 
 def _warmup_us(sidecar: Sidecar) -> float | None:
-    """From torch's import to the window, less compilation."""
-    if not sidecar.windows or sidecar.imported_torch_ns is None:
+    """From torch's import to the window, less compilation; None where the window did not wait for steps to settle: what ran
+    before it was no warm-up."""
+    if not sidecar.windows or sidecar.imported_torch_ns is None or not sidecar.windows[0].steps:
         return None
     opened = sidecar.windows[0].start_ns
     compiled = sum(min(c.end_ns, opened) - c.start_ns for c in sidecar.compiles if c.start_ns < opened)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from ridgeline.attribution.sources import SourceStore, body_line, calls, plain_function
 from ridgeline.profile import Frame, SourceRef
@@ -21,6 +22,10 @@ from ridgeline.trace.tables import F64, I32, I64
 METHOD = "timeline"
 CONFIDENCE = 0.99
 MAX_DEPTH = 256
+ROUNDS = 5
+"""Of a loop, fewer of which say little about a round."""
+MOST = 0.7
+"""Of the recording: a loop that fills less of it is not what the program does."""
 
 
 @dataclass(slots=True)
@@ -28,6 +33,8 @@ class _Thread:
     time_ns: I64
     node: I32
     """Innermost user frame after each event, -1 for none."""
+    reached: npt.NDArray[np.bool_]
+    """Whether the event is that frame's coming to its line; not a return to it, nor the entry of a function."""
 
 
 class LineTimeline:
@@ -59,9 +66,11 @@ class LineTimeline:
         known = self._threads.get(tid)
         start = int(known.node[-1]) if known is not None and len(known.node) else -1
         node = np.asarray(self._replay(line, code, start), dtype=np.int32)
+        reached = np.asarray(line) > 0
         if known is not None:
             time_ns, node = np.concatenate([known.time_ns, time_ns]), np.concatenate([known.node, node])
-        self._threads[tid] = _Thread(time_ns, node)
+            reached = np.concatenate([known.reached, reached])
+        self._threads[tid] = _Thread(time_ns, node, reached)
 
     def _replay(self, lines: array[int], codes: array[int], node: int) -> list[int]:
         """The node after each event. A negative line is an entry whose first line is still to come."""
@@ -128,6 +137,35 @@ class LineTimeline:
     @property
     def threads(self) -> list[int]:
         return list(self._threads)
+
+    def rounds(self, thread: int, begin_ns: float, end_ns: float) -> tuple[SourceRef, I64] | None:
+        """The outermost loop that a thread was in for most of a time: its first line, and when each of its rounds began (unix
+        nanoseconds). None where it was in none of at least ``ROUNDS`` rounds.
+
+        A loop is a statement that one place of the program comes to again and again: of the statements of the outermost such
+        place the first in the text, which is the loop's head.
+        """
+        events = self._threads.get(thread)
+        if events is None or end_ns <= begin_ns:
+            return None
+        mine = events.reached & (events.node >= 0) & (events.time_ns >= begin_ns) & (events.time_ns <= end_ns)
+        time, node = events.time_ns[mine], events.node[mine]
+        best: tuple[int, int, int] | None = None
+        for one, count in zip(*(values.tolist() for values in np.unique(node, return_counts=True))):
+            if count < ROUNDS:
+                continue
+            visits = time[node == one]
+            depth, line = self._depth(one), self._nodes[one][2]
+            if visits[-1] - visits[0] >= MOST * (end_ns - begin_ns) and (best is None or (depth, line) < best[:2]):
+                best = depth, line, one
+        ref = self.ref(best[2]) if best is not None else None
+        return (ref, time[node == best[2]]) if best is not None and ref is not None else None
+
+    def _depth(self, node: int) -> int:
+        depth = 0
+        while node >= 0:
+            node, depth = self._nodes[node][0], depth + 1
+        return depth
 
     def at(self, thread: I64, unix_ns: F64 | I64) -> I32:
         """The node for every (thread, unix nanoseconds), -1 where the thread was in no user frame."""

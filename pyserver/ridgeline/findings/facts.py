@@ -118,12 +118,21 @@ class Facts(HostFacts):
         return (unix_ns - self.trace.base_ns - self.trace.origin_ns) / 1000.0
 
     def real(self, claims: Spans) -> float:
-        """Microseconds of a set of spans as they would be without the profiler: busy time as it is, idle time scaled."""
+        """Microseconds of a set of spans as they would be without the profiler: busy time as it is, idle time scaled. Of a CPU as
+        recorded: there the recorder slows the operations and the Python between them about alike, so that shares stay what they
+        are, and ``plain_scale`` turns them into an unprofiled step's time."""
         whole = self.clip(claims)
         if self.idle_scale == 1.0:
             return spans.measure(whole)
         idle = spans.measure(spans.intersect(whole, self.idle))
         return spans.measure(whole) - idle + idle * self.idle_scale
+
+    @cached_property
+    def plain_scale(self) -> float:
+        """On a CPU the time of a step without the profiler over that of the recorded one, of which gains are shares; 1 where only
+        the recorded one is known. (On a device ``base_us`` is the unprofiled step already.)"""
+        plain = self.document.totals.plain_step_us
+        return plain * self.n / self.base_us if self.on_cpu and plain and self.steps and self.base_us > 0 else 1.0
 
     @cached_property
     def base_us(self) -> float:

@@ -47,7 +47,7 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
         if finding is None:
             continue
         if finding.saving_us is not None:
-            budget -= finding.saving_us * facts.n
+            budget -= finding.saving_us * facts.n / facts.plain_scale
             if candidate.claims is not None:
                 taken = spans.together(taken, facts.clip(candidate.claims))
         found.append(finding)
@@ -86,6 +86,10 @@ def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float
         severity = "hint"
         evidence["editor"] = False
     evidence.setdefault("threshold_pct", SUGGEST_PCT)
+    if saving is not None:
+        evidence["saving_of"] = (
+            "unprofiled step" if facts.steps and facts.document.totals.plain_step_us else "recorded time"
+        )
     at = candidate.at
     if at is not None and at.stack:
         evidence.setdefault("stack", [_frame(f) for f in at.stack])
@@ -97,8 +101,8 @@ def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float
         file=at.file if at else None,
         line=at.line if at else None,
         time_us=_finite(candidate.cost_us, facts),
-        saving_us=_finite(saving, facts),
-        saving_bound_us=_finite(bound if saving is not None else None, facts),
+        saving_us=_finite(_plain(saving, facts), facts),
+        saving_bound_us=_finite(_plain(bound, facts) if saving is not None else None, facts),
         step_gain_pct=gain,
         evidence=evidence,
         doc=f"docs/findings/{candidate.code}.md",
@@ -116,6 +120,11 @@ def _cap(found: list[Finding]) -> list[Finding]:
         if seen[finding.file] <= PER_FILE:
             kept.append(finding)
     return kept
+
+
+def _plain(total: float | None, facts: Facts) -> float | None:
+    """In the time of an unprofiled step, where one was measured."""
+    return None if total is None else total * facts.plain_scale
 
 
 def _finite(total: float | None, facts: Facts) -> float | None:

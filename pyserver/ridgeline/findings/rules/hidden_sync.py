@@ -31,7 +31,7 @@ SCALER_TEXT = re.compile(r"scaler\w*\.(step|unscale_|update)\(", re.IGNORECASE)
 """A loss scaler asks whether the gradients are finite; it cannot do without."""
 SYNCING_TEXT = re.compile(
     r"\.item\(|\.tolist\(|\.cpu\(|\.numpy\(|\bfloat\(|\bint\(|\bbool\(|\bprint\(|\bif\b|\bwhile\b|\bassert\b|\bnot\b|\band\b|\bor\b"
-    r"|f[\"']|\.format\(|log|append\("
+    r"|f[\"']|\.format\(|log|append\(|(?<!\.)\b(?:min|max|sorted|any|all|round|range)\("
 )
 """What in a statement turns a tensor into a Python value. ``item`` ops also stem from samplers and optimizers, on tensors
 that live on the host for good: their user statement (the loop, ``opt.step()``) has none of these."""
