@@ -63,7 +63,7 @@ FITTED: list[Place] = [
     *names(limits, "RAMP_US", "COLD_US", "WARM_US", "DRAM_EFFICIENCY", "DIRTY_SHARE", "LAST_WRITES", "BEFORE"),
     *names(limits, "TENSOR_CLOCK_SHORT", "TENSOR_CLOCK_LONG"),
     *names(pointwise, "STRIDED"),
-    *names(aten, "OTHER", "REDUCE_ELEMENT", "COMPARED", "ROW_ELEMENT", "SCAN_SHARED", "SORT_ISSUE", "SORT_SHARED"),
+    *names(aten, "OTHER", "ROW_ELEMENT", "SCAN_SHARED", "SORT_ISSUE", "SORT_SHARED"),
     *[(aten, "SELECT_KEY", key) for key in aten.SELECT_KEY],
     *names(attention, "ISSUE", "OLD_ISSUE", "START"),
     *[(attention, "SHARED", key) for key in (False, True)],

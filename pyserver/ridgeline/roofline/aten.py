@@ -4,9 +4,9 @@ op's recorded tensors; instructions from the kernel's kind and the function it c
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ridgeline.roofline import pointwise
+from ridgeline.roofline.aten_issue import literal_list, machine_code, reduced, sizes_of
 from ridgeline.roofline.costs import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize, rate_key
@@ -19,13 +19,10 @@ OTHER = 80.0
 threads besides take two of it. Read off Nsight Compute on an H200."""
 BLOCK_THREADS = 128
 """Threads of a block of ``elementwise_kernel`` (ATen/native/cuda/thread_constants.h)."""
-REDUCE_ELEMENT = 4.0
-"""Instructions for an element of a reduction; a thread takes two of ``OTHER`` beside, to begin and to join the others."""
 KINDS: dict[str, tuple[float, float]] = {
     "vectorized_layer_norm_kernel": (4.0, 0.3),
     "max_pool_backward_nchw": (4.0, 0.0),
     "tensor_kernel_scan_innermost_dim": (0.0, 1.0),
-    "indexFunc": (0.0, 1.0),
 }
 """Times of ``OTHER`` for a thread and for an element of kernels of PyTorch whose threads loop (same source)."""
 SCAN_SHARED = 27.0
@@ -35,10 +32,6 @@ REQUEST_BYTES = 128
 ROW_ELEMENT = 25.0
 """Warp instructions for 32 elements of ATen's normalisations and softmaxes: load, convert, statistics, function, store. A row that
 a warp takes (or two at once) costs ``softmax_warp_forward`` two of ``OTHER`` beside: maximum and sum by shuffles, addresses (same source)."""
-REDUCTIONS = {"std", "var", "max", "min", "argmax", "argmin"}
-COMPARED = 30.0
-"""Instructions an element that such a reduction needs beyond an addition: Welford's step, or comparisons with what is not a number and
-with indices (same source)."""
 FUNCTIONS: dict[str, dict[str, float]] = {
     "gelu": {"erf": 0.75, "float": 3}, "gelu_backward": {"erf": 1, "exp": 1, "float": 8}, "silu": {"exp": 1, "divide": 1},
     "silu_backward": {"exp": 1, "divide": 1, "float": 4}, "sigmoid": {"sigmoid": 1}, "tanh": {"tanh": 0.7}, "exp": {"exp": 1}, "log": {"log": 1},
@@ -65,6 +58,14 @@ ORDERS = ("sort", "radix", "topk", "bitonic", "scan", "unique", "nonzero", "cub:
 
 def demand(kernel: KernelInput) -> Demand | None:
     """None where the op's tensors were not recorded, or the kernel is of a kind that is not modelled here."""
+    result = by_kind(kernel)
+    if result is not None and not any(mark in kernel.symbol for mark in KINDS):
+        machine_code(result, kernel)
+    return result
+
+
+def by_kind(kernel: KernelInput) -> Demand | None:
+    """From the kind of kernel and the function that it computes."""
     found = tensors(kernel)
     name = base_name(kernel)
     symbol = kernel.symbol
@@ -81,7 +82,7 @@ def demand(kernel: KernelInput) -> Demand | None:
     read, write, upper = moved(name, found, kernel)
     fetched = read + sum(t.fetched_bytes - t.distinct_bytes for t in found) if read and not upper else read
     threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
-    elements = float(max(t.elements for t in found))
+    elements = float(max(max(t.elements for t in found), broadcast(found, pointwise.room(kernel))))
     if upper:  # gathers and scatters work on the rows, not on the table
         elements = write / found[0].itemsize if write else threads
         if name in SCATTERS and len(found) > 1:
@@ -121,9 +122,8 @@ def demand(kernel: KernelInput) -> Demand | None:
             result.issued = OTHER * (threads / 32 * thread + elements / 32 * element)
             result.top = f"the instructions of {name}"
             break
-    if "reduce_kernel" in symbol:
+    if "reduce_kernel" in symbol or symbol.startswith("reduction_"):
         result.write = reduced_bytes(found, threads, kernel)
-        result.issued += elements / 32 * (COMPARED if name in REDUCTIONS else 0.0)
         if name in ("sum", "prod", "nansum") and found[0].itemsize < 8 and rate_key(found[0].type) in (None, "int8"):
             result.read = result.fetched = elements * 8  # whole numbers are summed as a 64-bit copy
     extra(result, name, symbol, elements, found)
@@ -197,8 +197,8 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
     walked = pointwise.issued(kernel, name, elements, threads, found)
     if walked is not None:
         return walked
-    if "reduce_kernel" in kernel.symbol:
-        return threads / 32 * 2 * OTHER + elements / 32 * REDUCE_ELEMENT
+    if "reduce_kernel" in kernel.symbol or kernel.symbol.startswith("reduction_"):
+        return reduced(kernel, elements, threads, found[0], OTHER)
     if "max_pool_forward_nchw" in kernel.symbol:
         window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [2, 2])
         return threads / 32 * (2 * OTHER + 2 * pointwise.STRIDED * math.prod((window * 2)[: max(2, len(window))]))
@@ -207,13 +207,6 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
         rows = elements / found[0].shape[-1] / together
         return rows * 2 * OTHER + elements / 32 * ROW_ELEMENT
     return max(threads / 32 * OTHER, elements / 32 * 10.0)
-
-
-def sizes_of(value: Any) -> list[int]:
-    """The numbers of a list as the profiler writes it; empty for anything else."""
-    text = value.strip("[] ") if isinstance(value, str) and value.startswith("[") else ""
-    parts = [p.strip() for p in text.split(",")] if text else []
-    return [int(p) for p in parts] if all(p.isdigit() for p in parts) else []
 
 
 def extra(result: Demand, name: str, symbol: str, elements: float, found: list[Tensor]) -> None:
@@ -271,7 +264,7 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
         source = float(max(t.distinct_bytes for t in found[1:]))
         indices = everything - first.distinct_bytes
         return indices + min(source, first.distinct_bytes), min(source, float(first.distinct_bytes)), True
-    elements = max(broadcast(found), max(t.elements for t in found))
+    elements = max(broadcast(found, pointwise.room(kernel)), max(t.elements for t in found))
     size = max(t.itemsize for t in found)
     if name in COMPARISONS:
         size = 1
@@ -322,25 +315,21 @@ def output_positions(kernel: KernelInput, first: Tensor) -> int:
     return min(threads, first.elements)
 
 
-def literal_list(value: object) -> list[int] | None:
-    """``[3, 3]`` or ``[]`` as the trace writes it; None for anything else."""
-    if not isinstance(value, str) or value[:1] not in ("[", "("):
-        return None
-    parts = [p.strip() for p in value.strip("[]() ").split(",") if p.strip()]
-    return [int(p) for p in parts] if all(p.lstrip("-").isdigit() for p in parts) else None
-
-
 def widened(values: list[int], spatial: int) -> list[int]:
     return values * spatial if len(values) == 1 else values[:spatial]
 
 
-def broadcast(found: list[Tensor]) -> int:
+def broadcast(found: list[Tensor], room: int | None = None) -> int:
+    """Elements of what operands make together. Not all of an op's tensors are operands of one another, so not more than four
+    times the largest, unless the launch has a place for every one (``room``)."""
     rank = max(len(t.shape) for t in found)
     sizes = [1] * rank
     for t in found:
         for i, n in enumerate(reversed(t.shape)):
             sizes[i] = max(sizes[i], n)
     total = math.prod(sizes)
+    if room and room / 2 < total <= room:
+        return total
     return total if total <= 4 * max(t.elements for t in found) or rank <= 2 else max(t.elements for t in found)
 
 

@@ -7,6 +7,7 @@ sizes of the dimensions, which is most of what it does.
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import zip_longest
 
@@ -77,6 +78,12 @@ def elements_of_thread(symbol: str) -> int | None:
     """Of ``elementwise_kernel``, whose second template argument it is; None for other kernels."""
     match = LOOP.search(symbol)
     return int(match.group(1)) if match else None
+
+
+def room(kernel: KernelInput) -> int | None:
+    """Elements that a launch of ``elementwise_kernel`` has places for; None for other kernels."""
+    each = elements_of_thread(kernel.symbol)
+    return math.prod((*kernel.grid, *kernel.block)) * each if each and kernel.grid and kernel.block else None
 
 
 def operands_of(name: str, found: list[Tensor]) -> int:

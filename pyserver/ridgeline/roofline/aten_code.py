@@ -1,0 +1,174 @@
+"""What PyTorch's own kernels execute, from their machine code: a table that ``tests/golden/aten_sass.py`` reads off the
+library (torch 2.11, sm_90) without a GPU and without counters.
+
+A kernel is found by its name without namespaces, arguments and the width of its vectors. It is known by the instructions of a thread
+outside of loops, what a further dimension of its operands costs (TensorIterator divides by the sizes of all of them), and its
+loops: instructions, nesting, bytes read and written in one trip.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib import resources
+
+NAMESPACE = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\b[A-Za-z_]\w*::(?=[A-Za-z_(])")
+VECTOR = re.compile(r"^(vectorized_elementwise_kernel)<\d+,")
+SUFFIX = re.compile(r"(?<=\d)u?l\b")
+TABLE = "aten_sm90.tsv.gz"
+
+
+@dataclass(slots=True, frozen=True)
+class Loop:
+    instructions: int
+    """Of one trip, without loops in it."""
+    depth: int
+    """1 for a loop in no other."""
+    loads: int
+    read: int
+    """Bytes that a thread reads in a trip."""
+    written: int
+
+
+@dataclass(slots=True, frozen=True)
+class Code:
+    once: int
+    """Instructions of a thread outside of loops, where its operands have one dimension."""
+    dimension: float
+    """More for each further one."""
+    alu: float
+    """Share of all that the integer and comparison unit executes; of wide products, special functions, double precision:"""
+    heavy: float
+    special: float
+    double: float
+    shared: float
+    loops: tuple[Loop, ...]
+
+
+def plain(symbol: str) -> str:
+    """``void at::native::f<c10::Half>(int)`` as ``f<half>``: what no change of namespaces or of arguments alters."""
+    name = re.sub(r"\s+", "", NAMESPACE.sub("", symbol.removeprefix("void ")))
+    depth = 0
+    for i, c in enumerate(name):
+        depth += (c in "<{") - (c in ">}" and name[i - 1 : i] != "-")
+        if c == "(" and depth == 0:
+            name = name[:i]
+            break
+    return VECTOR.sub(r"\1<", SUFFIX.sub("", name)).lower()
+
+
+def key(symbol: str) -> str:
+    return hashlib.blake2b(plain(symbol).encode(), digest_size=5).hexdigest()
+
+
+def row(name: str, code: Code) -> str:
+    """A line of the table."""
+    shares = (round(100 * v) for v in (code.alu, code.heavy, code.special, code.double, code.shared))
+    loops = ";".join(f"{x.instructions},{x.depth},{x.loads},{x.read},{x.written}" for x in code.loops)
+    return "\t".join([key(name), str(code.once), f"{code.dimension:g}", *map(str, shares), loops])
+
+
+def read(line: str) -> tuple[str, Code]:
+    name, once, dimension, *shares, loops = line.split("\t")
+    parts = tuple(Loop(*map(int, part.split(","))) for part in loops.split(";") if part)
+    alu, heavy, special, double, shared = (int(v) / 100 for v in shares)
+    return name, Code(int(once), float(dimension), alu, heavy, special, double, shared, parts)
+
+
+@functools.cache
+def table() -> dict[str, str]:
+    text = gzip.decompress(resources.files(__package__).joinpath(TABLE).read_bytes()).decode()
+    return {line.split("\t", 1)[0]: line for line in text.splitlines() if line and not line.startswith("#")}
+
+
+@functools.lru_cache(maxsize=4096)
+def code_of(symbol: str) -> Code | None:
+    """None for kernels that the table does not have."""
+    line = table().get(key(symbol))
+    return read(line)[1] if line else None
+
+
+def nests(code: Code) -> list[tuple[Loop, ...]]:
+    """Outermost loops, each with those in it."""
+    found: list[list[Loop]] = []
+    for loop in code.loops:
+        if loop.depth == 1 or not found:
+            found.append([loop])
+        else:
+            found[-1].append(loop)
+    return [tuple(n) for n in found]
+
+
+UNROLLED = 8
+"""Loads of a trip from which a loop is one that the compiler unrolled, with what remains beside it: it is not run where the trips
+are few."""
+
+
+def of_warp(code: Code, dimensions: int, read: float, written: float, taps: tuple[int, int]) -> float:
+    """Instructions of a warp. ``read`` and ``written`` are the bytes that a thread moves: they say how often the loop runs that moves
+    them; nests that move less are other ways of doing the same. ``taps`` are the rows of a window and its elements, for loops
+    within a loop."""
+    total = code.once + code.dimension * (dimensions - 1)
+    parts = nests(code)
+    carried = [sum(x.read + x.written for x in nest) for nest in parts]
+    main = max(carried, default=0)
+    for nest, bytes_moved in zip(parts, carried):
+        if bytes_moved == main > 0:
+            total += streamed(nest, read, written, taps)
+            main = -1
+        elif not bytes_moved:
+            total += sum(loop.instructions for loop in nest)
+    return total
+
+
+def streamed(nest: tuple[Loop, ...], read: float, written: float, taps: tuple[int, int]) -> float:
+    """Instructions of the loops that move a kernel's data: the outermost that writes, or else reads, runs until all is moved; those
+    around it run once, and those in it as often as a window has elements."""
+    place = next((i for i, x in enumerate(nest) if x.written), None) if written else None
+    place = place if place is not None else next((i for i, x in enumerate(nest) if x.read), 0)
+    loop = nest[place]
+    per_trip, bytes_moved = (loop.written, written) if loop.written and written else (loop.read, read)
+    inner = sum(_inner(x, nest, taps) for x in nest[place + 1 :] if x.depth > loop.depth)
+    trips = bytes_moved / per_trip if per_trip and bytes_moved else 1.0
+    if inner or loop.loads < UNROLLED or len(nest) > 1:
+        trips = max(1.0, trips)
+    return sum(x.instructions for x in nest[:place]) + trips * (loop.instructions + inner)
+
+
+def _inner(loop: Loop, nest: tuple[Loop, ...], taps: tuple[int, int]) -> float:
+    if taps == (1, 1):
+        return loop.instructions if loop.loads < UNROLLED else 0.0
+    return float(loop.instructions * (taps[0] if loop.depth == 2 and len(nest) > 2 else taps[1]))
+
+
+@dataclass(slots=True, frozen=True)
+class Reduction:
+    """Of ``reduce_kernel`` (ATen/native/cuda/Reduce.cuh): instructions of a thread for an element that it reads in vectors, from
+    elements that lie a stride apart, and that it has to find by dividing; to combine with another lane, and with another warp."""
+
+    vector: float
+    strided: float
+    general: float
+    lane: float
+    warp: float
+
+
+SUM = Reduction(vector=2.75, strided=5.75, general=30.75, lane=6, warp=11)
+"""Of a sum in single precision, for kernels that the table does not have: what is compiled while the program runs."""
+
+
+def reduction_of(symbol: str, itemsize: int) -> Reduction:
+    """The loops of such a kernel lie in its code in the order of its source: over vectors, over elements that are found by
+    dividing, that lie a stride apart, that follow one another; then the exchanges between warps and lanes."""
+    code = code_of(symbol)
+    if code is None:
+        return SUM
+    first = next((i for i, x in enumerate(code.loops) if x.written), len(code.loops))
+    over = [x.instructions / max(1.0, x.read / itemsize) for x in code.loops[:first] if x.read]
+    exchanges = [x.instructions for x in code.loops[first:] if x.written]
+    if len(over) < 4 or not exchanges:
+        return SUM
+    return Reduction(over[0], over[2], over[1], min(exchanges), max(exchanges[:2]))

@@ -1,0 +1,121 @@
+"""Instructions of PyTorch's own kernels, from what the table of their code says (``aten_code.py``) and what was recorded of a launch."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from ridgeline.roofline import aten_code, pointwise
+from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.inputs import KernelInput
+from ridgeline.roofline.tensors import Tensor, base_name, tensors
+
+REDUCE = re.compile(r"reduce_kernel<\d+, (\d+)")
+MASKED = 20.0
+"""Instructions of the way that a correct division takes for a numerator of nought: scores that a mask took out have it (the
+subroutine for rare operands in the code of ``softmax_warp_forward``)."""
+DEEPEST = 3
+"""Loops within loops up to which the trips of each are taken to be known."""
+VT, LANE = 4, 5
+"""Sums that a thread of a reduction keeps apart (``vt0``); instructions of an exchange with another lane but for the function."""
+WIDER = 0.4
+"""More of ``OTHER`` for each further output of a thread of a reduction."""
+ONE_DIMENSION = {"max", "min", "argmax", "argmin", "prod", "any", "all", "median", "mode"}
+NOT_BY_CODE = (
+    "reduce_kernel",
+    "multi_tensor_apply",
+    "mbtopk",
+    "bitonicSort",
+    "radixSort",
+    "_scatter_gather",
+    "EmbeddingBag",
+    "ctc_loss",
+)
+"""Kernels whose ways and loops depend on the launch in ways that the table does not tell."""
+
+
+def machine_code(result: Demand, kernel: KernelInput) -> None:
+    """Puts the instructions that the kernel's code has in the place of those that its kind was taken to have."""
+    code = aten_code.code_of(kernel.symbol)
+    if code is None or not kernel.grid or not kernel.block:
+        return
+    if any(mark in kernel.symbol for mark in NOT_BY_CODE) or any(loop.depth > DEEPEST for loop in code.loops):
+        return
+    blocks, threads = math.prod(kernel.grid), math.prod(kernel.block)
+    found = tensors(kernel)
+    each = blocks * threads
+    moved_by_thread = (result.read or 0.0) / each, (result.write or 0.0) / each
+    left = pointwise.dimensions([t for t in found if t.shape]) if code.dimension else 1
+    if "indexFunc" in kernel.symbol and len(found) > 1:  # a trip is an element, added by one instruction or exchanged
+        moved_by_thread = (max(t.elements for t in found[1:]) / each * sum(x.read for x in code.loops[:1]), 0.0)
+    if "cub::" in kernel.symbol:
+        moved_by_thread = (0.0, 0.0)
+    warp = aten_code.of_warp(code, left, *moved_by_thread, taps_of(kernel, found))
+    if base_name(kernel) == "_softmax" and found and len(found[0].shape) == 4 and "softmax_warp" in kernel.symbol:
+        warp += MASKED * found[0].elements / each
+    result.issued = issued = warp * blocks * -(-threads // 32)
+    result.alu, result.heavy, result.special, result.double = (
+        issued * share for share in (code.alu, code.heavy, code.special, code.double)
+    )
+    result.doubtful = result.doubtful and "cub::" in kernel.symbol
+
+
+def taps_of(kernel: KernelInput, found: list[Tensor]) -> tuple[int, int]:
+    """Rows and elements of the window that a kernel goes over."""
+    name = base_name(kernel)
+    if "pool" in name:
+        window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [])
+    elif "depthwise" in kernel.symbol and len(found) > 1:
+        window = list(found[1].shape[2:])
+    else:
+        window = []
+    return (max(1, window[0]), max(1, math.prod((window * 2)[: max(2, len(window))]))) if window else (1, 1)
+
+
+def reduced(kernel: KernelInput, elements: float, threads: float, source: Tensor, other: float) -> float:
+    """Warp instructions of ``reduce_kernel``: a thread adds up its own elements in four sums, which it joins, then with those of
+    other lanes and warps (Reduce.cuh); as it is compiled ahead or, named ``reduction_…``, while the program runs."""
+    match = REDUCE.search(kernel.symbol)
+    outputs = int(match.group(1)) if match else 1
+    cost = aten_code.reduction_of(kernel.symbol, source.itemsize)
+    dims = reduced_dimensions(kernel, len(source.shape))
+    order = sorted((s, i) for i, s in enumerate(source.strides or ()) if source.shape[i] > 1)
+    fastest = order[0][1] if order else len(source.shape) - 1
+    along = fastest in dims
+    total = elements / threads * outputs if threads else 0.0
+    width = (kernel.block or (1,))[0]
+    each = cost.strided
+    if along:
+        each = cost.vector if outputs == 1 and source.shape and source.shape[fastest] >= VT else cost.strided
+    warp = other * (2 + WIDER * (outputs - 1)) + elements / max(1.0, threads) * each
+    warp += (VT - 1) * (cost.lane - LANE) * outputs
+    if along:
+        warp += math.log2(max(1, min(32, width))) * cost.lane + math.log2(max(1.0, width / 32)) * cost.warp
+    elif total >= 16 * math.prod((kernel.block or (1, 1))[1:]):
+        warp += math.log2(max(1, math.prod((kernel.block or (1, 1))[1:]))) * cost.warp
+    return threads / 32 * warp
+
+
+def reduced_dimensions(kernel: KernelInput, rank: int) -> set[int]:
+    """Dimensions that a reduction removes: all where its arguments name none."""
+    given = list((kernel.concrete_inputs or [])[1:])
+    lists = next((v for v in map(literal_list, given) if v), None)
+    if lists is None and base_name(kernel) in ONE_DIMENSION and given and str(given[0]).lstrip("-").isdigit():
+        lists = [int(given[0])]
+    return {d % rank for d in lists} if lists and rank else set(range(rank))
+
+
+def sizes_of(value: Any) -> list[int]:
+    """The numbers of a list as the profiler writes it; empty for anything else."""
+    text = value.strip("[] ") if isinstance(value, str) and value.startswith("[") else ""
+    parts = [p.strip() for p in text.split(",")] if text else []
+    return [int(p) for p in parts] if all(p.isdigit() for p in parts) else []
+
+
+def literal_list(value: object) -> list[int] | None:
+    """``[3, 3]`` or ``[]`` as the trace writes it; None for anything else."""
+    if not isinstance(value, str) or value[:1] not in ("[", "("):
+        return None
+    parts = [p.strip() for p in value.strip("[]() ").split(",") if p.strip()]
+    return [int(p) for p in parts] if all(p.lstrip("-").isdigit() for p in parts) else None
