@@ -253,6 +253,24 @@ def test_attention_in_single_precision_multiplies_three_times() -> None:
     assert (single.issued or 0.0) - (half.issued or 0.0) == scores / 32 * attention.SINGLE_ISSUE * 4
 
 
+@pytest.mark.parametrize(
+    ("columns", "tile", "lines"),
+    [
+        (240, "240x128", 4.5),  # rows begin at multiples of 32 bytes: three quarters of a line more than their 3.75
+        (1024, "256x128", 4.0),  # whole lines
+        (288, "96x384", 2.0),  # thirds of a row begin at multiples of 64 bytes
+        (16, "16x256", 1.0),
+    ],
+)
+def test_pieces_of_results_touch_the_lines_that_they_begin_and_end_in(columns: int, tile: str, lines: float) -> None:
+    symbol = f"nvjet_sm90_hsh_{tile}_64x4_1x2_h_bz_TNN"
+    kernel = op("aten::mm", [[4096, 256], [256, columns]], [BF16] * 2, 25.0, symbol, grid=(2, 66, 1), block=(384, 1, 1))
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    piece = min(columns, int(tile.split("x")[0])) * 2
+    assert (demand.cache_write or 0.0) / (demand.write or 1.0) == pytest.approx(lines * 128 / piece)
+
+
 def test_attention_layouts_and_masks() -> None:
     types = [BF16] * 3
     heads_second = attention.attention(

@@ -186,8 +186,8 @@ def by_tiles(
     out_itemsize: int,
 ) -> None:
     """What passes the second-level cache of a product of ``sides`` (batch, rows, columns, depth): each factor once for every
-    row or column of tiles of the other, or once for the blocks of a cluster that share it; results in pieces of a line, so
-    that the last piece of a row costs a whole one.
+    row or column of tiles of the other, or once for the blocks of a cluster that share it; results in pieces of a line, which
+    cost the lines that they begin and end in whole.
 
     In nvjet's names the first side of the tile runs along the result's rows; ``coopB`` halves the
     longer side between two groups of warps.
@@ -206,7 +206,8 @@ def by_tiles(
     if group:
         halves = 2 if "coopB" in symbol and first >= second else 1
         piece = min(n, first // halves) * out_itemsize
-        result.cache_write = (result.write or 0.0) * up(piece, LINE) / piece
+        begins = math.gcd(piece, n * out_itemsize, LINE)  # at multiples of this
+        result.cache_write = (result.write or 0.0) * (piece + LINE - begins) / piece
 
 
 def swept(work: Product, tile: tuple[int, int, int], cache_bytes: int) -> float:
