@@ -271,6 +271,22 @@ def test_pieces_of_results_touch_the_lines_that_they_begin_and_end_in(columns: i
     assert (demand.cache_write or 0.0) / (demand.write or 1.0) == pytest.approx(lines * 128 / piece)
 
 
+def test_a_sparse_product_is_not_a_dense_one() -> None:
+    dims = [[10000, 64], [10000, 10000], [10000, 64]]
+    symbol = "void cusparse::csrmm_v2_kernel<cusparse::CsrmmPolicy<128, true>>"
+    found = estimate(op("aten::addmm", dims, ["float"] * 3, 200.0, symbol, grid=(5000, 1, 1), block=(128, 1, 1)), H200)
+    assert (found.bound, found.flops) == ("unknown", None)
+
+
+def test_a_recurrent_network_in_one_kernel_waits_for_its_steps() -> None:
+    dims = [[512, 32, 256], [[1024, 256], [1024, 256], [1024], [1024]], [], [0], [1, 32, 256], [1, 32, 256]]
+    types = ["float", "TensorList", "Scalar", "float", "float", "float"]
+    symbol = "void RNN_blockPersist_fp_LSTM<float, float, float, 256>"
+    found = estimate(op("aten::_cudnn_rnn", dims, types, 900.0, symbol, grid=(64, 1, 1), block=(256, 1, 1)), H200)
+    assert (found.bound, found.flops) == ("latency", 2.0 * 512 * 32 * 256 * 1024)
+    assert found.borderline
+
+
 def test_attention_layouts_and_masks() -> None:
     types = [BF16] * 3
     heads_second = attention.attention(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ridgeline.roofline import (
     aten,
     attention,
@@ -20,6 +22,9 @@ from ridgeline.roofline.inputs import DeviceSpec, KernelInput
 from ridgeline.roofline.tensors import arguments_are_its_own
 from ridgeline.roofline.triton_model import Analysis
 
+SPARSE = re.compile(r"cusparse|csrmm|csrmv|spmm|spmv|sddmm", re.IGNORECASE)
+"""Kernels whose work follows from the elements that are stored, of which the op's arguments do not tell the number."""
+
 
 def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, Analysis | None]:
     """What the launch asks of the device, and the walked source where it is a Triton kernel. (None, None) where
@@ -36,6 +41,8 @@ def demand_of(kernel: KernelInput, device: DeviceSpec) -> tuple[Demand | None, A
         return triton_model.demand(kernel, analysis, device.sm_count, device.l2_bytes), analysis
     if "::" not in (kernel.op_name or ""):
         return None, None  # no op, or one whose arguments are not this kernel's: a graph that was replayed
+    if SPARSE.search(kernel.symbol):
+        return None, None  # recorded sizes are those of the dense matrix
     if foreach.is_foreach(kernel):
         return foreach.demand(kernel), None
     product = gemm.product(kernel)

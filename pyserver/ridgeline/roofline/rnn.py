@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ridgeline.roofline import gemm
 from ridgeline.roofline.costs import COST, SPECIAL
 from ridgeline.roofline.demand import Demand
+from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import Product, tile_of
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.pointwise import STRIDED
@@ -20,6 +21,8 @@ from ridgeline.roofline.tensors import Tensor, base_name, tensor_lists, tensors
 from ridgeline.roofline.warp_fed import programs
 
 OPS = {"_cudnn_rnn", "_cudnn_rnn_backward"}
+PERSISTENT = "persist"
+"""In the names of kernels that keep the weights of the state in registers and go through all steps themselves."""
 CELLS = ("elemwisernncell", "elementwise_fp", "elementwise_bp", "rnn_cell", "lstm_cell", "gru_cell")
 
 
@@ -68,6 +71,8 @@ def demand(kernel: KernelInput, work: Recurrent) -> Demand | None:
     tile = tile_of(kernel.symbol)
     if any(mark in kernel.symbol.lower() for mark in CELLS):
         return cell(work)
+    if PERSISTENT in kernel.symbol.lower():
+        return persistent(work)
     if tile is None or not any(mark in kernel.symbol.lower() for mark in ("gemm", "nvjet")):
         return None
     shape = chosen(work, tile, programs(kernel))
@@ -77,6 +82,29 @@ def demand(kernel: KernelInput, work: Recurrent) -> Demand | None:
     size = work.source.itemsize
     result = gemm.demand(kernel, Product(1, m, n, k, size, size, work.source.type, float((m * k + k * n) * size)))
     result.guessed = True
+    return result
+
+
+def persistent(work: Recurrent) -> Demand:
+    """All steps of a layer one after another: gates of the inputs, which were multiplied before, states and weights of the state. Nobody
+    compared it with counters; what it waits for is the step before."""
+    states = float(work.steps * work.batch * work.hidden)
+    size = work.source.itemsize
+    weights = float(work.gates * work.hidden**2 * size)
+    fused = states * work.gates * work.hidden
+    result = Demand(
+        read=states * work.gates * size + weights,
+        write=states * (work.gates + 1) * size,
+        flops=2 * fused,
+        flop_type=rate_key(work.source.type),
+        guessed=True,
+    )
+    result.doubtful = True
+    if size == 4:
+        result.issued = fused / 32
+    else:
+        result.tensor_flops = 2 * fused
+    result.top = "products of the state, a step after another"
     return result
 
 
