@@ -451,8 +451,8 @@ def every_loop(name: str, code: Sequence[Instruction]) -> tuple[aten_code.Loop, 
     for part in sorted(components(walk.reachable(code[0][0]), walk.next, None), key=min):
         if len(part) > 1 or part[0] in walk.next[part[0]]:
             trip = walk.path(frozenset(part), min(part), 1, min(part)).counts
-            shared, loads, read = (trip[FIELDS.index(f)] for f in ("shared", "loads", "read"))
-            loops.append(aten_code.Loop(trip[0], 1, loads, 0 if shared else read, shared))
+            shared, loads, read, alu = (trip[FIELDS.index(f)] for f in ("shared", "loads", "read", "alu"))
+            loops.append(aten_code.Loop(trip[0], 1, loads, 0 if shared else read, shared, alu))
     return tuple(loops)
 
 
@@ -464,7 +464,8 @@ def code_of(name: str, code: Sequence[Instruction]) -> aten_code.Code:
     share = {f: v / max(1, total[0]) for f, v in zip(FIELDS, total)}
     at = {f: i for i, f in enumerate(FIELDS)}
     loops = tuple(
-        aten_code.Loop(c[0], depth, c[at["loads"]], c[at["read"]], c[at["written"]]) for c, depth in one.loops
+        aten_code.Loop(c[0], depth, c[at["loads"]], c[at["read"]], c[at["written"]], c[at["alu"]])
+        for c, depth in one.loops
     )
     if "reduce_kernel<" in name:
         loops = every_loop(name, code)

@@ -30,6 +30,7 @@ from typing import Any
 from ridgeline.assemble import roof
 from ridgeline.roofline import (
     aten,
+    aten_issue,
     attention,
     channel_norm,
     conv,
@@ -63,7 +64,9 @@ FITTED: list[Place] = [
     *names(limits, "RAMP_US", "COLD_US", "WARM_US", "DRAM_EFFICIENCY", "DIRTY_SHARE", "LAST_WRITES", "BEFORE"),
     *names(limits, "TENSOR_CLOCK_SHORT", "TENSOR_CLOCK_LONG"),
     *names(pointwise, "STRIDED"),
-    *names(aten, "OTHER", "ROW_ELEMENT", "SCAN_SHARED", "SORT_ISSUE", "SORT_SHARED"),
+    *names(aten, "OTHER", "ROW_ELEMENT", "SORT_ISSUE", "SORT_SHARED"),
+    *names(aten_issue, "SCAN_ROUND", "SCAN_STEP", "SCAN_SHARED", "WIDER", "MASKED"),
+    *[(conv, "LOOPED_DEPTHWISE", key) for key in conv.LOOPED_DEPTHWISE],
     *[(aten, "SELECT_KEY", key) for key in aten.SELECT_KEY],
     *names(attention, "ISSUE", "OLD_ISSUE", "START"),
     *[(attention, "SHARED", key) for key in (False, True)],

@@ -102,7 +102,7 @@ def gradient(us: float, symbol: str, grid: tuple[int, ...], threads: tuple[int, 
 
 COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
     # name -> kernel, percent of compute and of memory, points that the estimate may be off
-    "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 56, 40, 4),
+    "digits of a selection": (topk(145.9, f"{AT}mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"), 52, 40, 4),
     "gathering what was selected": (topk(278.3, f"{AT}mbtopk::gatherTopK<float, unsigned int, 2>"), 67, 46, 27),  # its stores scatter
     "counts below a digit": (topk(70.6, f"{AT}mbtopk::computeBlockwiseWithinKCounts<unsigned int, float>"), 41, 19, 13),
     "sorting 16 values": (topk(25.8, f"{AT}bitonicSortKVInPlace<2, -1, 16, 16, float, long>", 2048, (16, 16, 1)), 43, 75, 4),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from ridgeline.roofline import pointwise
-from ridgeline.roofline.aten_issue import literal_list, machine_code, reduced, sizes_of
+from ridgeline.roofline.aten_issue import literal_list, machine_code, reduced, scanned, sizes_of
 from ridgeline.roofline.costs import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize, rate_key
@@ -22,11 +22,8 @@ BLOCK_THREADS = 128
 KINDS: dict[str, tuple[float, float]] = {
     "vectorized_layer_norm_kernel": (4.0, 0.3),
     "max_pool_backward_nchw": (4.0, 0.0),
-    "tensor_kernel_scan_innermost_dim": (0.0, 1.0),
 }
 """Times of ``OTHER`` for a thread and for an element of kernels of PyTorch whose threads loop (same source)."""
-SCAN_SHARED = 27.0
-"""Clocks of shared memory for 32 elements of such a scan: a step a power of two (same source)."""
 REQUEST_BYTES = 128
 """What a request for a single sector costs the second-level cache: as much as one for a whole line."""
 ROW_ELEMENT = 25.0
@@ -49,10 +46,11 @@ BAGS = ("grad_weight", "sum_and_scatter")
 SELECTIONS = {"topk", "kthvalue", "median", "mode"}
 SELECT_BITS = 2
 """Bits of the keys that a pass of a radix selection decides (ATen/native/cuda/SortingRadixSelect.cuh)."""
-SELECT_KEY = {"computeBlockDigitCounts": 41.0, "mbtopk::gatherTopK": 92.0}
-"""Instructions a key of the two kernels of a selection that look at all of them, when it takes several blocks a slice (same source)."""
+SELECT_KEY = {"computeBlockDigitCounts": (130.0, 21.0), "mbtopk::gatherTopK": (194.0, 67.0)}
+"""Instructions a thread and a key of the two kernels of a selection that look at all of them, when it takes several blocks a slice (same source)."""
 SORT_ISSUE, SORT_SHARED = 726.0, 317.0
 """Instructions, and clocks of shared memory, of a warp that sorts what was chosen, 16 values a slice (same source)."""
+ROWS = ("tensor_kernel_scan_innermost_dim", "reduce_kernel")
 ORDERS = ("sort", "radix", "topk", "bitonic", "scan", "unique", "nonzero", "cub::", "thrust", "mode", "kthvalue")
 
 
@@ -99,8 +97,6 @@ def by_kind(kernel: KernelInput) -> Demand | None:
         # too few threads for the op's tensors: a step of it that works on something smaller
         read, write, fetched, elements = read * part, write * part, fetched * part, elements * part
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
-    if "tensor_kernel_scan_innermost_dim" in symbol:
-        result.shared_clocks = 4 * elements / 32 * SCAN_SHARED
     if name in ("copy", "_to_copy", "clone") and len(found) > 1 and "elementwise_kernel" in lowered:
         lines = lines_of_warp(found[0], found[1])
         result.shared_clocks = 4 * elements / 32 * sum(lines)
@@ -110,7 +106,7 @@ def by_kind(kernel: KernelInput) -> Demand | None:
     if "mbtopk" in symbol or "bitonicSortKVInPlace" in symbol:
         selection(result, symbol, found[0], threads)
         return result
-    if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in KINDS):
+    if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in (*KINDS, *ROWS)):
         result.issued = threads / 32 * OTHER
         result.guessed = result.doubtful = True
         if name in SELECTIONS:
@@ -122,7 +118,11 @@ def by_kind(kernel: KernelInput) -> Demand | None:
             result.issued = OTHER * (threads / 32 * thread + elements / 32 * element)
             result.top = f"the instructions of {name}"
             break
+    if "tensor_kernel_scan_innermost_dim" in symbol:
+        result.issued, clocks = scanned(kernel, found[0])
+        result.shared_clocks = 4 * clocks
     if "reduce_kernel" in symbol or symbol.startswith("reduction_"):
+        result.issued, result.alu = reduced(kernel, elements, threads, found[0], OTHER)
         result.write = reduced_bytes(found, threads, kernel)
         if name in ("sum", "prod", "nansum") and found[0].itemsize < 8 and rate_key(found[0].type) in (None, "int8"):
             result.read = result.fetched = elements * 8  # whole numbers are summed as a 64-bit copy
@@ -142,7 +142,7 @@ def selection(result: Demand, symbol: str, keys: Tensor, threads: float) -> None
     counts = threads  # a thread of a block for each digit
     looked_at = next((n for mark, n in SELECT_KEY.items() if mark in symbol), None)
     if looked_at is not None:
-        result.issued = keys.elements / 32 * looked_at
+        result.issued = threads / 32 * looked_at[0] + keys.elements / 32 * looked_at[1]
         result.write = 2.0 * counts if "DigitCounts" in symbol else 0.0
         return
     result.issued = threads / 32 * OTHER
@@ -197,8 +197,6 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
     walked = pointwise.issued(kernel, name, elements, threads, found)
     if walked is not None:
         return walked
-    if "reduce_kernel" in kernel.symbol or kernel.symbol.startswith("reduction_"):
-        return reduced(kernel, elements, threads, found[0], OTHER)
     if "max_pool_forward_nchw" in kernel.symbol:
         window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [2, 2])
         return threads / 32 * (2 * OTHER + 2 * pointwise.STRIDED * math.prod((window * 2)[: max(2, len(window))]))

@@ -31,6 +31,8 @@ class Loop:
     read: int
     """Bytes that a thread reads in a trip."""
     written: int
+    alu: int = 0
+    """Of the instructions, those of the integer and comparison unit."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,7 +69,7 @@ def key(symbol: str) -> str:
 def row(name: str, code: Code) -> str:
     """A line of the table."""
     shares = (round(100 * v) for v in (code.alu, code.heavy, code.special, code.double, code.shared))
-    loops = ";".join(f"{x.instructions},{x.depth},{x.loads},{x.read},{x.written}" for x in code.loops)
+    loops = ";".join(f"{x.instructions},{x.depth},{x.loads},{x.read},{x.written},{x.alu}" for x in code.loops)
     return "\t".join([key(name), str(code.once), f"{code.dimension:g}", *map(str, shares), loops])
 
 
@@ -154,6 +156,8 @@ class Reduction:
     general: float
     lane: float
     warp: float
+    alu: float = 0.35
+    """Share of the loop over elements that the integer and comparison unit executes."""
 
 
 SUM = Reduction(vector=2.75, strided=5.75, general=30.75, lane=6, warp=11)
@@ -171,4 +175,5 @@ def reduction_of(symbol: str, itemsize: int) -> Reduction:
     exchanges = [x.instructions for x in code.loops[first:] if x.written]
     if len(over) < 4 or not exchanges:
         return SUM
-    return Reduction(over[0], over[2], over[1], min(exchanges), max(exchanges[:2]))
+    alu = code.loops[0].alu / max(1, code.loops[0].instructions)
+    return Reduction(over[0], over[2], over[1], min(exchanges), max(exchanges[:2]), alu)

@@ -21,8 +21,12 @@ VT, LANE = 4, 5
 """Sums that a thread of a reduction keeps apart (``vt0``); instructions of an exchange with another lane but for the function."""
 WIDER = 0.4
 """More of ``OTHER`` for each further output of a thread of a reduction."""
+SCAN_ROUND, SCAN_STEP, SCAN_SHARED = 71.0, 22.0, 5.0
+"""Instructions of a warp in a round of a scan and in each of its steps (in the code some twenty, ``aten_sass.py``), and clocks of shared
+memory for 32 elements in a step (Nsight Compute, two launches)."""
 ONE_DIMENSION = {"max", "min", "argmax", "argmin", "prod", "any", "all", "median", "mode"}
 NOT_BY_CODE = (
+    "tensor_kernel_scan_innermost_dim",
     "reduce_kernel",
     "multi_tensor_apply",
     "mbtopk",
@@ -47,6 +51,8 @@ def machine_code(result: Demand, kernel: KernelInput) -> None:
     each = blocks * threads
     moved_by_thread = (result.read or 0.0) / each, (result.write or 0.0) / each
     left = pointwise.dimensions([t for t in found if t.shape]) if code.dimension else 1
+    if base_name(kernel) == "flip" and found:
+        left = max(left, len(found[0].shape) - len(reduced_dimensions(kernel, len(found[0].shape))) and 2)
     if "indexFunc" in kernel.symbol and len(found) > 1:  # a trip is an element, added by one instruction or exchanged
         moved_by_thread = (max(t.elements for t in found[1:]) / each * sum(x.read for x in code.loops[:1]), 0.0)
     if "cub::" in kernel.symbol:
@@ -73,8 +79,8 @@ def taps_of(kernel: KernelInput, found: list[Tensor]) -> tuple[int, int]:
     return (max(1, window[0]), max(1, math.prod((window * 2)[: max(2, len(window))]))) if window else (1, 1)
 
 
-def reduced(kernel: KernelInput, elements: float, threads: float, source: Tensor, other: float) -> float:
-    """Warp instructions of ``reduce_kernel``: a thread adds up its own elements in four sums, which it joins, then with those of
+def reduced(kernel: KernelInput, elements: float, threads: float, source: Tensor, other: float) -> tuple[float, float]:
+    """Warp instructions of ``reduce_kernel``, and those of the integer and comparison unit: a thread adds up its own elements in four sums, which it joins, then with those of
     other lanes and warps (Reduce.cuh); as it is compiled ahead or, named ``reduction_…``, while the program runs."""
     match = REDUCE.search(kernel.symbol)
     outputs = int(match.group(1)) if match else 1
@@ -88,13 +94,24 @@ def reduced(kernel: KernelInput, elements: float, threads: float, source: Tensor
     each = cost.strided
     if along:
         each = cost.vector if outputs == 1 and source.shape and source.shape[fastest] >= VT else cost.strided
-    warp = other * (2 + WIDER * (outputs - 1)) + elements / max(1.0, threads) * each
-    warp += (VT - 1) * (cost.lane - LANE) * outputs
+    start = other * (2 + WIDER * (outputs - 1))
+    warp = elements / max(1.0, threads) * each + (VT - 1) * (cost.lane - LANE) * outputs
     if along:
         warp += math.log2(max(1, min(32, width))) * cost.lane + math.log2(max(1.0, width / 32)) * cost.warp
     elif total >= 16 * math.prod((kernel.block or (1, 1))[1:]):
         warp += math.log2(max(1, math.prod((kernel.block or (1, 1))[1:]))) * cost.warp
-    return threads / 32 * warp
+    return threads / 32 * (start + warp), threads / 32 * (start * aten_code.SUM.alu + warp * cost.alu)
+
+
+def scanned(kernel: KernelInput, source: Tensor) -> tuple[float, float]:
+    """Warp instructions and clocks of shared memory of ``tensor_kernel_scan_innermost_dim`` (ScanUtils.cuh): a block's threads
+    along x take a row, two elements each at a time, in a step for every power of two; those beyond the row go along."""
+    block, row = kernel.block or (32, 16), max(1, source.shape[-1] if source.shape else 1)
+    rows = source.elements / row
+    rounds = rows * -(-row // (2 * block[0]))
+    steps = math.log2(max(1, block[0])) + 1
+    warps = rounds * block[0] / 32
+    return warps * (SCAN_ROUND + SCAN_STEP * steps), warps * 2 * SCAN_SHARED * steps
 
 
 def reduced_dimensions(kernel: KernelInput, rank: int) -> set[int]:

@@ -65,6 +65,12 @@ COPIED = 16
 CUDNN_TAP, CUDNN_PIXEL = 2.0, 6.0
 """Instructions of cuDNN's depthwise kernel in half precision for a tap, and for a result and a pixel that it fetches and converts: eight
 kernels of 3x3 and 7x7 filters with strides of 1 and 2 within 12 % (Nsight Compute)."""
+LOOPED_DEPTHWISE = {
+    "conv_depthwise2d_forward_kernel_generic": (204.0, 28.0, 5.4),
+    "conv_depthwise2d_backward_kernel<0": (180.0, 17.0, 12.25),
+}
+"""Instructions of a result, of a row of the filter and of a tap, where its size is no template argument: the tap (and the backward row)
+as in the loops of these kernels' code (``aten_sass.py``), the rest, divisions that find the place, from four launches."""
 GENERIC_DEPTHWISE = {"forward": 1, "backward": 2, "grad_weight": 3}
 """Times of ``pointwise.STRIDED`` for a tap where the size of the filter is no template argument
 (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an address, for gradients divisions a tap; one kernel each. Other
@@ -120,6 +126,12 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         operands = next((n for k, n in GENERIC_DEPTHWISE.items() if f"conv_depthwise2d_{k}" in symbol), None)
         generic = operands * pointwise.STRIDED if operands else 2 * CUDNN_TAP
         result.issued = work.flops / 2 / 32 * generic
+        looped = next((n for k, n in LOOPED_DEPTHWISE.items() if k in symbol), None)
+        if looped is not None:
+            each, row, tap = looped
+            rows, taps = work.weight.shape[2], math.prod(work.weight.shape[2:])
+            made = work.input.elements if work.makes == "input" else math.prod(work.output_shape)
+            result.issued = made / 32 * (each + rows * row + taps * tap)
         if "conv2d_c1" in symbol:
             results = math.prod(work.output_shape) / 32
             taps = math.prod(work.weight.shape[2:])

@@ -109,21 +109,49 @@ def vectorized(name: str, found: list[Tensor]) -> float:
 
 
 def dimensions(found: list[Tensor]) -> int:
-    """Dimensions left when those are joined that lie one after another in every operand, as TensorIterator does. The
-    result is taken to lie as the first operand does."""
+    """Dimensions left when those are joined that lie one after another in every operand, as TensorIterator does."""
     if not found:
         return 1
     rank = max(len(t.shape) for t in found)
     sizes = [max(column) for column in zip_longest(*(t.shape[::-1] for t in found), fillvalue=1)]
     steps = [_steps(t, rank) for t in found]
-    order = sorted(range(rank), key=lambda i: (steps[0][i] == 0, steps[0][i], i))
-    order = [i for i in order if sizes[i] > 1]
+    order = [i for i in reordered(sizes, steps) if sizes[i] > 1]
+    steps.append([0] * rank)  # the result, which is laid out in that order
+    step = 1
+    for axis in order:
+        steps[-1][axis] = step
+        step *= sizes[axis]
     left = 0
     for place, axis in enumerate(order):
         inner = order[place - 1] if place else None
         if inner is None or any(s[axis] != s[inner] * sizes[inner] for s in steps):
             left += 1
     return max(1, left)
+
+
+def reordered(sizes: list[int], steps: list[list[int]]) -> list[int]:
+    """Dimensions by growing strides, counted from the last, as ``TensorIteratorBase::reorder_dimensions`` sorts them: by insertion, by
+    the first operand that has a stride along both."""
+    order = list(range(len(sizes)))
+    for i in range(1, len(order)):
+        at = i
+        for before in range(i - 1, -1, -1):
+            swap = _swapped(order[before], order[at], sizes, steps)
+            if swap < 0:
+                break
+            if swap > 0:
+                order[before], order[at] = order[at], order[before]
+                at = before
+    return order
+
+
+def _swapped(one: int, other: int, sizes: list[int], steps: list[list[int]]) -> int:
+    for step in steps:
+        if step[one] and step[other] and step[one] != step[other]:
+            return 1 if step[one] > step[other] else -1
+        if step[one] and step[other] and sizes[one] > sizes[other]:
+            return 1
+    return 0
 
 
 def _steps(tensor: Tensor, rank: int) -> list[int]:
