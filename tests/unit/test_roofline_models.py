@@ -271,6 +271,20 @@ def test_pieces_of_results_touch_the_lines_that_they_begin_and_end_in(columns: i
     assert (demand.cache_write or 0.0) / (demand.write or 1.0) == pytest.approx(lines * 128 / piece)
 
 
+def test_winograds_products_are_fewer() -> None:
+    dims = [[32, 256, 56, 56], [256, 256, 3, 3], *[[]] * 7]
+    types = ["float", "float", *["ScalarList"] * 4, *["Scalar"] * 3]
+    concrete = ["", "", "[1, 1]", "[1, 1]", "[1, 1]", "1", "False", "False", "False"]
+    found = []
+    for kind in ("winograd_128x128_ldg1_ldg4_relu_tile148t_nt", "sgemm_plain_nn"):
+        symbol = f"void cudnn::ampere_scudnn_{kind}"
+        kernel = op("aten::cudnn_convolution", dims, types, 3000.0, symbol, grid=(32, 2, 98), concrete_inputs=concrete)
+        demand, _ = demand_of(kernel, H200)
+        assert demand is not None
+        found.append((demand.flops or 0.0, demand.issued or 0.0))
+    assert found[1] == pytest.approx(tuple(2.25 * n for n in found[0]))
+
+
 def test_a_sparse_product_is_not_a_dense_one() -> None:
     dims = [[10000, 64], [10000, 10000], [10000, 64]]
     symbol = "void cusparse::csrmm_v2_kernel<cusparse::CsrmmPolicy<128, true>>"

@@ -80,6 +80,8 @@ DIRECT_ISSUE = 2.8
 DIRECT_SHARED, WGRAD_SHARED = 0.7, 1.15
 """Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: five kernels
 within a tenth, of three channels (same source); their bound is borderline."""
+WINOGRAD = 2.25
+"""Products that a tile of 2 by 2 results of filters of 3 by 3 saves: 36 over 16 (Lavin and Gray, 2015); its transforms were not counted here."""
 COMPLEX = "c10::complex<float>"
 SECTOR = 32
 MOST_IDLE = 1.25
@@ -166,6 +168,10 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         return simt_product(result, kernel, work)
     if is_simt(kernel.symbol, work.input.type) or "simt" in symbol or "sgemm" in symbol:
         without_matrix_units(result, kernel, None, as_product(work))
+        if "winograd" in symbol:
+            result.flops = work.flops / WINOGRAD
+            result.issued, result.shared_clocks = (result.issued or 0.0) / WINOGRAD, result.shared_clocks / WINOGRAD
+            result.doubtful = True
         return result
     tile = tile_of(kernel.symbol)
     filled = 1.0
