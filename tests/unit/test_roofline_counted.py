@@ -254,6 +254,10 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         launch("mm", [[1048576, 8], [8, 8]], F32, 49.0, "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas", (16384, 1, 1), (64, 1, 1)),
         75, 53, 5,
     ),
+    "a product whose factors and result together exceed the cache": (
+        launch("bmm", [[256, 64, 256], [256, 256, 256]], "c10::BFloat16", 15.9, "nvjet_sm90_tst_128x64_64x8_2x1_v_bz_NTT", (2, 66, 1), (384, 1, 1)),
+        16, 65, 4,
+    ),
     "moments of channels, read twice": (
         op("aten::cudnn_batch_norm", [[64, 64, 112, 112], *[[64]] * 4], [F32] * 5, 460.4, "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", grid=(64, 1, 1), block=(512, 1, 1)),
         25, 27, 3,

@@ -87,7 +87,7 @@ def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
     Not less than the memory pipeline needs; what is written last stays in the cache, which saves a little of its time. A short
     kernel loses the cache that its predecessor had filled; one that streams all the time gains, because nothing of what
     was written before has to drain first (taken as half of what its own last writes would take). Matrix products are left out of both:
-    their results are written while the next tiles are multiplied. But one that mostly reads, and more than the cache holds,
+    their results are written while the next tiles are multiplied. But one that mostly reads, and moves more than the cache holds,
     waits in the step for what was written before: half of what it takes longer than streaming would.
     """
     rate = streaming_rate(device)
@@ -105,7 +105,7 @@ def cold_time(demand: Demand, device: DeviceSpec, duration_us: float) -> float:
         and DRAINING * duration_us < RAMP_US + moved / rate < DRAINED * duration_us
     ):
         time -= BEFORE * last / rate
-    reads = (demand.fetched or 0.0) > max(2 * (demand.write or 0.0), device.l2_bytes or 0)
+    reads = (demand.fetched or 0.0) > 2 * (demand.write or 0.0) and moved > (device.l2_bytes or 0)
     if demand.cold and demand.tensor_flops and reads and DRAINING * duration_us < streaming < duration_us:
         return duration_us - BEFORE * (duration_us - streaming)
     if not demand.cold:
