@@ -76,7 +76,7 @@ FITTED: list[Place] = [
     *[(channel_norm, "ISSUE", key) for key in channel_norm.ISSUE],
     *names(foreach, "ISSUE_A_LIST"),
     *names(gemm, "OLD_RATE", "TURNED_ISSUE"),
-    *names(simt, "LOADS", "STORED_SHARED"),
+    *names(simt, "LOADS", "START", "ENDED", "STORED_SHARED"),
     *names(warp_fed, "SINGLE_CLOCKS", "SINGLE_TURNED", "SINGLE_ISSUE", "PROLOGUE"),
     *names(traffic, "PARTIAL", "ATOMIC", "TABLE_BYTES"),
     *names(instructions, "EXCHANGE_CLOCKS"),
