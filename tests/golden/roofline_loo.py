@@ -79,7 +79,7 @@ FITTED: list[Place] = [
     *names(simt, "LOADS", "START", "ENDED", "STORED_SHARED"),
     *names(warp_fed, "SINGLE_CLOCKS", "SINGLE_TURNED", "SINGLE_ISSUE", "PROLOGUE"),
     *names(traffic, "PARTIAL", "ATOMIC", "TABLE_BYTES"),
-    *names(instructions, "EXCHANGE_CLOCKS"),
+    *names(instructions, "EXCHANGE_CLOCKS", "SHUFFLE_CLOCKS"),
 ]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ridgeline.roofline.symbolic import Access
 from ridgeline.roofline.tally import Operation, Tally
+from ridgeline.roofline.wavefronts import passes
 
 VECTOR_BYTES = 16
 WARP = 32
@@ -213,21 +214,18 @@ class Layout:
         return min(float(hold), self.vector, self.elements(operation.axes)) if hold > 1 else 1.0
 
     def lines(self, access: Access) -> float:
-        """Clocks of the first-level cache for one access of a warp: a line each, looked up for as many lanes at once as ask for 128
-        bytes. Lanes of an access that is narrower than the thread's vector (weights in single precision beside halves) lie
-        apart, so that such a group spans several."""
-        asked = self.width(access) * access.size
-        groups = max(1.0, WARP * asked / CACHE_LINE)
-        apart = min(self.of(access).vector * access.size / asked, self.places(access) * access.size / CACHE_LINE)
-        spread = groups * max(1.0, apart) if self.read_again(access) else 1.0
-        return max(self.touched(access), spread)
-
-    def read_again(self, access: Access) -> bool:
-        """Whether a pointwise kernel reads a small row (by channel) for each of its elements."""
-        axis = max(access.axes, default="")
-        if len(self.axes) != 1 or not access.known or not axis or access.store:
-            return False
-        return access.run(axis, self.whole(axis)) > 1 and self.places(access) < self.threads * self.vector
+        """Clocks of the first-level cache for one access of a warp: counted where its addresses are known, else the lines that it
+        touches."""
+        shape = self.shape_of(access.axes)
+        if not shape:
+            return 1.0
+        few = self.size(shape) < self.threads
+        # a load of fewer elements than there are threads is cheap to repeat, so that it is made in the layout of what uses it
+        # (isExpensiveLoadOrStore in Triton's Utility.cpp); of a store only the threads that hold something new execute it
+        block = self.main if few and not access.store and shape <= self.axes else self.of(access)
+        counted = passes(access, block, self.tile, self.width(access))
+        counted = self.touched(access) if counted is None else counted
+        return counted * min(1.0, -(-self.size(shape) // WARP) / self.warps) if few and access.store else counted
 
     def touched(self, access: Access) -> float:
         """Cache lines that one access of a warp touches; one where that depends on data. An access that is contiguous along

@@ -4,6 +4,7 @@ cores."""
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -11,6 +12,8 @@ from ridgeline.roofline.layout import CACHE_LINE, Layout
 from ridgeline.roofline.symbolic import Access, Atom, count_of, intersected, union_elements
 from ridgeline.roofline.tally import Tally
 
+COUNTER = re.compile(r"loop\d+")
+"""A loop's counter: that of a later loop over the same places has another number."""
 BURST = 64
 """Bytes that memory delivers at least."""
 SECTOR = 32
@@ -19,6 +22,8 @@ PARTIAL, ATOMIC = 1.75, 1.2
 """What a write to a part of a sector costs, and an atomic operation, over one to a whole sector: the rest has to be read."""
 KEPT = 0.5
 """Share of the second-level cache within which what was read is found again: both of its halves keep what they serve."""
+FIRST_LEVEL_BYTES = 262144
+"""First-level cache and shared memory of a multiprocessor (H100 architecture paper)."""
 TABLE_BYTES = 65536
 """Tables up to this size together stay in the first-level cache beside what streams through: a quarter of an SM's 256 KiB."""
 
@@ -93,15 +98,16 @@ def first_of_each(tally: Tally) -> list[Access]:
 
 
 def cached_traffic(
-    tally: Tally, layout: Layout, programs: int, holders: int, grain: int = CACHE_LINE
+    tally: Tally, layout: Layout, programs: int, holders: int, grain: int = CACHE_LINE, resident: int = 1
 ) -> tuple[float, float]:
     """Bytes between the cores and the second-level cache, in whole lines (``grain``) or sectors. Every program fetches the lines of its own tile, whole ones: a
-    request for one sector takes the cache's time for a line. What overlaps within a program is fetched once. Small tables
-    that all programs read (weights of channels, statistics of groups) are fetched once by each of ``holders`` first-level
-    caches, as long as they fit there together."""
+    request for one sector takes the cache's time for a line. What overlaps within a program is fetched once, but what a later
+    loop reads again is fetched again where the lines of the ``resident`` programs of a multiprocessor do not fit its first-level
+    cache. Small tables that all programs read (weights of channels, statistics of groups) are fetched once by each of
+    ``holders`` first-level caches, as long as they fit there together."""
     wide = {a for a, n in tally.extent.items() if n > 1}
     write = 0.0
-    reads: dict[object, list[tuple[float, float]]] = defaultdict(list)
+    reads: dict[object, list[tuple[float, float, int]]] = defaultdict(list)
     for access in tally.accesses:
         tile = math.prod(min(tally.tile.get(a, 1), tally.extent.get(a, 1 << 62)) for a in access.axes)
         moved = float(programs * tile * access.trips * access.size)
@@ -114,25 +120,37 @@ def cached_traffic(
         lost = any(a.name.startswith("?") and not a.periods for a in access.terms) or not access.known
         fetched = moved if lost else float(programs * access.trips * lines(access, tally, grain) * grain)
         key = (
-            (access.pointer, tuple(sorted((a.name, c) for a, c in access.terms.items())))
+            (access.pointer, tuple(sorted((COUNTER.sub("loop", a.name), c) for a, c in access.terms.items())))
             if access.known
             else access.pointer
         )
         together = access.burst()
         table = access.distinct() / together * math.ceil(together * access.size / grain) * grain
-        reads[key].append((fetched * whole, table if access.known and not access.indirect else math.inf))
+        reads[key].append((fetched * whole, table if access.known and not access.indirect else math.inf, access.offset))
     totals = []
     for group in reads.values():
         # windows that differ in their offset alone lie in each other's lines where they are wasteful
-        sizes = [fetched for fetched, _ in group]
+        sizes = [max(f for f, _, at in group if at == offset) for offset in {at for _, _, at in group}]
         used = max(max(sizes), min(sum(sizes), sum(sizes) / CACHE_LINE * layout_bytes(tally, layout)))
-        totals.append((max(table for _, table in group), used))
+        totals.append([max(table for _, table, _ in group), used, max(used, in_passes(group))])
+    if sum(used for _, used, _ in totals) * resident > FIRST_LEVEL_BYTES * programs:
+        totals = [[table, repeated, repeated] for table, _, repeated in totals]
     read = held = 0.0
-    for table, used in sorted(totals):
+    for table, used, _ in sorted(totals):
         fits = held + table <= TABLE_BYTES
         held += table if fits else 0.0
         read += min(used, table * holders) if fits else used
     return read, write
+
+
+def in_passes(group: list[tuple[float, float, int]]) -> float:
+    """Bytes of accesses to the same places, by (bytes, table, offset): those that come to an offset again do so in a later loop."""
+    passes: dict[int, float] = defaultdict(float)
+    met: dict[int, int] = defaultdict(int)
+    for fetched, _, offset in group:
+        passes[met[offset]] = max(passes[met[offset]], fetched)
+        met[offset] += 1
+    return sum(passes.values())
 
 
 def lines(access: Access, tally: Tally, grain: int = CACHE_LINE) -> float:

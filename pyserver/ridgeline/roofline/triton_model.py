@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from ridgeline.roofline import launched
-from ridgeline.roofline.architecture import HOPPER
+from ridgeline.roofline.architecture import HOPPER, blocks_per_sm
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import itemsize
 from ridgeline.roofline.gemm import OLD_RATE
@@ -221,8 +221,9 @@ def demand(
     read, write, fetched, upper = traffic(tally, sizes, l2_bytes)
     programs = math.prod(kernel.grid) if kernel.grid else 1
     holders = min(programs, sm_count or programs)
-    cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, holders)
-    sectors, _ = cached_traffic(tally, analysis.layout, programs, holders, SECTOR)
+    resident = min(blocks_per_sm(kernel, HOPPER) or 1, -(-programs // max(1, holders)))
+    cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, holders, resident=resident)
+    sectors, _ = cached_traffic(tally, analysis.layout, programs, holders, SECTOR, resident)
     known = bool(tally.extent) or bool(sizes) or not tally.accesses
     warps = programs * analysis.num_warps
     result = Demand(
@@ -231,7 +232,7 @@ def demand(
         fetched=fetched,
         cache_read=max(cache_read, read) if known else read,
         cache_write=max(cache_write, write) if known else write,
-        cache_sectors=min(sectors, cache_read) if known and tally.dots else None,
+        cache_sectors=min(sectors, cache_read) if known else None,
         flops=warp.flops * programs,
         flop_type="fp64" if warp.double > 0 else "fp32",
         issued=warp.issued * warps,
