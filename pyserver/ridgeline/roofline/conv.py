@@ -23,7 +23,7 @@ from ridgeline.roofline.gemm import (
     up,
 )
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.simt import without_matrix_units
+from ridgeline.roofline.simt import USUAL, without_matrix_units
 from ridgeline.roofline.tensors import base_name
 from ridgeline.roofline.traffic import ATOMIC
 from ridgeline.roofline.warp_fed import (
@@ -131,7 +131,7 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         looped = next((n for k, n in LOOPED_DEPTHWISE.items() if k in symbol), None)
         if looped is not None:
             each, row, tap = looped
-            rows, taps = work.weight.shape[2], math.prod(work.weight.shape[2:])
+            rows, taps = math.prod(work.weight.shape[2:-1]), math.prod(work.weight.shape[2:])
             made = work.input.elements if work.makes == "input" else math.prod(work.output_shape)
             result.issued = made / 32 * (each + rows * row + taps * tap)
         if "conv2d_c1" in symbol:
@@ -241,7 +241,11 @@ def simt_product(result: Demand, kernel: KernelInput, work: Convolution) -> Dema
         layers = blocks_along(kernel, 2)
         product = Product(layers, m, n, k, 8, 8, COMPLEX, float(layers * k * (m + n) * 8))
         result = Demand(read=product.read, write=product.write, flops=product.flops, flop_type="fp32", guessed=True)
-    without_matrix_units(result, kernel, tile_of(kernel.symbol), product)
+    tile = tile_of(kernel.symbol)
+    without_matrix_units(result, kernel, tile, product)
+    if tile and "implicit" in kernel.symbol:  # the places of single elements of the image and the filters
+        gathered = programs(kernel) * up(product.k, USUAL[2]) * (tile[0] + tile[1]) / 32
+        result.issued = (result.issued or 0.0) + gathered * GATHERED_ISSUE
     return result
 
 
