@@ -192,6 +192,6 @@ def _strided_size(node: ast.expr) -> tuple[int, int] | None:
 def distinct_elements(shape: Any, strides: Any) -> int:
     """Elements of a tensor that lie at different addresses: a dimension of stride 0 is one element."""
     sizes = [int(n) for n in shape]
-    if strides and len(strides) == len(sizes):
+    if isinstance(strides, (list, tuple)) and len(strides) == len(sizes):
         sizes = [n for n, s in zip(sizes, strides) if s != 0 or n == 0]
     return math.prod(sizes)
