@@ -96,6 +96,11 @@ def by_kind(kernel: KernelInput) -> Demand | None:
     if kernel.grid and part < 1 and "elementwise_kernel" in lowered and "grid_stride" not in lowered:
         # too few threads for the op's tensors: a step of it that works on something smaller
         read, write, fetched, elements = read * part, write * part, fetched * part, elements * part
+    if (
+        name in (*FILLS, "copy") and "elementwise_kernel" in lowered
+    ):  # parts of sectors: these are fetched, and written whole
+        gaps = found[0].sector_share - 1.0
+        write, fetched = write * (1 + gaps), fetched + (write * (1 + gaps) if gaps else 0.0)
     result = Demand(read=read, write=write, fetched=fetched, flops=None, flop_type="fp32", upper_bound=upper)
     if name in ("copy", "_to_copy", "clone") and len(found) > 1 and "elementwise_kernel" in lowered:
         lines = lines_of_warp(found[0], found[1])

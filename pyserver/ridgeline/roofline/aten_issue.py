@@ -21,8 +21,8 @@ VT, LANE = 4, 5
 """Sums that a thread of a reduction keeps apart (``vt0``); instructions of an exchange with another lane but for the function."""
 WIDER = 0.4
 """More of ``OTHER`` for each further output of a thread of a reduction."""
-SCAN_ROUND, SCAN_STEP, SCAN_SHARED = 71.0, 22.0, 5.0
-"""Instructions of a warp in a round of a scan and in each of its steps (in the code some twenty, ``aten_sass.py``), and clocks of shared
+SCAN_START, SCAN_ROUND, SCAN_STEP, SCAN_SHARED = 61.0, 66.0, 22.0, 5.0
+"""Instructions of a warp before a scan (as in its code, ``aten_sass.py``), in a round of it and in each of its steps, and clocks of shared
 memory for 32 elements in a step (Nsight Compute, two launches)."""
 ONE_DIMENSION = {"max", "min", "argmax", "argmin", "prod", "any", "all", "median", "mode"}
 NOT_BY_CODE = (
@@ -94,13 +94,13 @@ def reduced(kernel: KernelInput, elements: float, threads: float, source: Tensor
     each = cost.strided
     if along:
         each = cost.vector if outputs == 1 and source.shape and source.shape[fastest] >= VT else cost.strided
-    start = other * (2 + WIDER * (outputs - 1))
-    warp = elements / max(1.0, threads) * each + (VT - 1) * (cost.lane - LANE) * outputs
+    own = elements / max(1.0, threads) * each
+    rest = other * (2 + WIDER * (outputs - 1)) + (VT - 1) * (cost.lane - LANE) * outputs
     if along:
-        warp += math.log2(max(1, min(32, width))) * cost.lane + math.log2(max(1.0, width / 32)) * cost.warp
+        rest += math.log2(max(1, min(32, width))) * cost.lane + math.log2(max(1.0, width / 32)) * cost.warp
     elif total >= 16 * math.prod((kernel.block or (1, 1))[1:]):
-        warp += math.log2(max(1, math.prod((kernel.block or (1, 1))[1:]))) * cost.warp
-    return threads / 32 * (start + warp), threads / 32 * (start * aten_code.SUM.alu + warp * cost.alu)
+        rest += math.log2(max(1, math.prod((kernel.block or (1, 1))[1:]))) * cost.warp
+    return threads / 32 * (own + rest), threads / 32 * (own * cost.alu + rest * aten_code.SUM.alu)
 
 
 def scanned(kernel: KernelInput, source: Tensor) -> tuple[float, float]:
@@ -111,7 +111,8 @@ def scanned(kernel: KernelInput, source: Tensor) -> tuple[float, float]:
     rounds = rows * -(-row // (2 * block[0]))
     steps = math.log2(max(1, block[0])) + 1
     warps = rounds * block[0] / 32
-    return warps * (SCAN_ROUND + SCAN_STEP * steps), warps * 2 * SCAN_SHARED * steps
+    start = rows * block[0] / 32 * SCAN_START
+    return start + warps * (SCAN_ROUND + SCAN_STEP * steps), warps * 2 * SCAN_SHARED * steps
 
 
 def reduced_dimensions(kernel: KernelInput, rank: int) -> set[int]:

@@ -12,6 +12,8 @@ from ridgeline.roofline.source import distinct_elements
 
 BURST = 64
 """Bytes that memory delivers at least."""
+SECTOR = 32
+"""Bytes that the second-level cache keeps as one: where only some are written, the others are fetched."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,6 +40,12 @@ class Tensor:
         steps = [s for s, n in zip(self.strides or (), self.shape) if n > 1 and s > 0]
         apart = min(steps, default=1)
         return self.distinct_bytes * min(max(1.0, BURST / self.itemsize), float(max(1, apart)))
+
+    @property
+    def sector_share(self) -> float:
+        """Bytes of the sectors that hold its elements over its own: 1 where the closest lie next to each other."""
+        steps = [s for s, n in zip(self.strides or (), self.shape) if n > 1 and s > 0]
+        return min(max(1.0, SECTOR / self.itemsize), float(max(1, min(steps, default=1))))
 
     @property
     def bytes(self) -> int:
