@@ -14,6 +14,7 @@ from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.gemm import OLD_INSTRUCTIONS, OLD_RATE, up
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.warp_fed import PROLOGUE
 
 PRODUCTS = ("flash", "fmha", "sdpa", "attention", "mha_", "attn")
 HELPERS = ("convert_dq", "compute_dot_do_o", "reduce_head", "lean", "convert", "dot_do_o", "preprocess", "combine")
@@ -22,9 +23,8 @@ MASK_KIND = 9
 """Position of ``custom_mask_type``."""
 OLD_ISSUE, ISSUE = 20.0, 9.0
 """Warp instructions for 32 scores, twice as many backwards: softmax, scaling, masking; with older instructions. Read off Nsight Compute on an H200."""
-ROWS, START = 256, 5
-"""Queries that a block works off at once, and times of ``OTHER`` that each of its warps needs for them beside the scores: seven kernels of 50 to
-1500 tokens."""
+ROWS = 256
+"""Queries that a block works off at once, each of its warps with what it needs before and after."""
 SINGLE_PARTS, SINGLE_ISSUE = 3, 17.0
 """Products of tf32 for one of single precision, and warp instructions for 32 scores and 32 columns of a head: matrix instructions, loads,
 parts taken (15 to 18 in PyTorch's fmha_cutlassF_f32_aligned kernels of three tiles, disassembled)."""
@@ -176,6 +176,6 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
     result.tensor_flops *= filled * width / work.width
     pieces = work.batch * work.heads * -(-work.queries // ROWS)
     warps = -(-math.prod(kernel.block or (1,)) // 32)
-    result.issued = rows * ISSUE * (2 if work.backward else 1) + pieces * warps * START * OTHER
+    result.issued = rows * ISSUE * (2 if work.backward else 1) + pieces * warps * PROLOGUE * OTHER
     result.shared_clocks = 4 * rows * SHARED[work.backward] * width / 64
     return result

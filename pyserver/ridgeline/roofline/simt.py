@@ -9,12 +9,12 @@ from typing import Protocol
 from ridgeline.roofline import aten, pointwise
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import KernelInput
-from ridgeline.roofline.warp_fed import SINGLE, SINGLE_CLOCKS, transposed_factors, warps
+from ridgeline.roofline.warp_fed import PROLOGUE, SINGLE, SINGLE_CLOCKS, transposed_factors, warps
 
 LOADS = 7.5
 """What a step costs a thread beside its fused multiply-adds, one for each of its sums, and what it loads from shared memory."""
-START, ENDED = 4, 1.5
-"""Times of ``OTHER`` that a warp needs before its first load, and of ``STRIDED`` for each sum of a thread in the end."""
+ENDED = 1.25
+"""Times of ``STRIDED`` for each sum of a thread in the end."""
 MOST_SUMS = 128
 USUAL = (128, 128, 8)
 """Tile of kernels whose names tell none, of four warps; the depth of a step is that of CUTLASS's and xmma's names."""
@@ -65,7 +65,7 @@ def without_matrix_units(result: Demand, kernel: KernelInput, tile: tuple[int, i
     if result.flop_type == "fp64":
         result.double = fused
     result.issued = fused * (1.0 + (LOADS + read_by_a_warp(sums) / 2) / sums) + stored * ENDED * pointwise.STRIDED
-    result.issued += blocks * count * START * aten.OTHER if named else 0.0
+    result.issued += blocks * count * PROLOGUE * aten.OTHER if named else 0.0
     single = bool(SINGLE.search(kernel.symbol))
     result.shared_clocks = (
         4

@@ -18,8 +18,9 @@ SINGLE_CLOCKS, SINGLE_TURNED = 4.25, 2.0
 the depth in four bytes, so that lanes of one load store into a few banks."""
 SINGLE_ISSUE = 3.0
 """Instructions for such a load, its predicate and its store."""
-PROLOGUE = 7
-"""Times of ``OTHER`` that a warp of an earlier generation's product needs before its first load: addresses and predicates of all."""
+PROLOGUE = 5
+"""Times of ``OTHER`` that a warp of a library's product, convolution (twice) or attention needs before its first load: addresses and predicates of
+all."""
 
 
 def feed(
@@ -35,6 +36,7 @@ def feed(
     rounds each register to tf32. Sums are scaled and stored, four at a time.
     """
     rows, columns, depth = tile
+    sums = rows * columns * max(1, itemsize // 4)  # complex numbers are two of four bytes
     down, across = warp_grid(rows, columns, warps(kernel))
     gathered = transposed_factors(kernel.symbol) if itemsize == 1 else (False, False)
     reads = (rows * across, columns * down)
@@ -44,15 +46,15 @@ def feed(
     clocks = sum(n * depth * itemsize / most for n, most in zip(reads, apart))
     clocks += (rows + columns) * depth * itemsize / 128
     met = 4 if "cutlass" in kernel.symbol else 2
-    result.shared_clocks += 4 * blocks * (steps * clocks + met * rows * columns * 4 / 128)
-    element = min(itemsize, 4)  # complex numbers are two of four bytes
+    result.shared_clocks += 4 * blocks * (steps * clocks + met * sums * 4 / 128)
+    element = min(itemsize, 4)
     along = [not across_depth for across_depth in transposed_factors(kernel.symbol)]
     wide = [512 if element < 4 or runs else 128 for runs in along]
     loads = sum(n * depth * itemsize / (32 if lost else most) for n, lost, most in zip(reads, gathered, wide))
     registers = sum(reads) * depth * itemsize / 128 if element == 4 and "cutlass" in kernel.symbol else 0.0
     result.load_store += blocks * steps * loads
     issued = (result.tensor_flops or 0.0) / 2 / (MMA_BYTES / element) + blocks * steps * (2 * loads + registers)
-    issued += blocks * (warps(kernel) * PROLOGUE * aten.OTHER + rows * columns / 32 * pointwise.STRIDED / 4)
+    issued += blocks * (warps(kernel) * PROLOGUE * aten.OTHER + sums / 32 * pointwise.STRIDED / 4)
     result.issued = (result.issued or 0.0) + issued
 
 
@@ -62,7 +64,9 @@ def one_by_one(
     """What fetching the factors element by element adds: 32 of them take a load, and a store into shared memory."""
     rows, columns, depth = tile
     loads = blocks * steps * (rows + columns) * depth / 32
-    stored = blocks * rows * columns / 32 * 3 / 4  # of which a warp stores four at once otherwise
+    stored = (
+        blocks * rows * columns * max(1, itemsize // 4) / 32 * 3 / 4
+    )  # of which a warp stores four at once otherwise
     along = transposed_factors(kernel.symbol) == (False, False) and itemsize == 4
     result.shared_clocks += 4 * loads * (SINGLE_CLOCKS + (SINGLE_TURNED if along else 0.0))
     result.load_store += 2 * loads
