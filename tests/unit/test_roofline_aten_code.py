@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.roofline import aten, aten_code, pointwise
 from ridgeline.roofline.aten_code import Code, Loop, code_of, of_warp, plain, read, reduction_of, row
-from ridgeline.roofline.aten_issue import reduced, reduced_dimensions, scanned
+from ridgeline.roofline.aten_issue import reduced, reduced_dimensions, scanned, taps_of
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, tensors
 
@@ -124,6 +124,37 @@ def test_streamed_loops_run_until_all_is_moved() -> None:
 def test_windows_are_trips_of_inner_loops() -> None:
     code = Code(24, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, (Loop(176, 1, 0, 0, 4), Loop(16, 2, 0, 0, 0), Loop(19, 3, 1, 4, 0)))
     assert of_warp(code, 1, 16.0, 4.0, (3, 9)) == 24 + 176 + 3 * 16 + 9 * 19
+
+
+def test_windows_of_unrolled_loops() -> None:
+    # avg_pool2d_out_cuda_frame: sixteen taps a trip, up to fifteen in what remains of a row
+    code = Code(
+        24, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, (Loop(183, 1, 0, 0, 2), Loop(122, 2, 15, 30, 0), Loop(79, 3, 16, 32, 0))
+    )
+    assert of_warp(code, 1, 8.0, 2.0, (3, 9)) == pytest.approx(24 + 183 + 3 * 122 * 3 / 15)
+    assert of_warp(code, 1, 8.0, 2.0, (2, 64)) == 24 + 183 + 2 * 2 * 79
+
+
+def test_planes_are_taken_by_the_loop_that_writes_most() -> None:
+    # upsample_bilinear2d_out_frame: four planes a trip in single precision, what remains around it
+    code = Code(129, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, (Loop(214, 1, 12, 48, 12), Loop(115, 2, 16, 64, 16)))
+    assert of_warp(code, 1, 4096.0, 1024.0, (1, 1)) == 129 + 214 + 64 * 115
+
+
+@pytest.mark.parametrize(
+    ("op", "lists", "window"),
+    [
+        ("max_pool2d_with_indices", ["[3, 3]", "[2, 2]"], (3, 9)),
+        ("avg_pool2d_backward", ["[3, 3]", "[2, 2]"], (2, 4)),  # windows that an element lies in
+        ("avg_pool2d_backward", ["[2]", ""], (1, 1)),
+        ("im2col", ["[5, 5]", "[1, 1]"], (5, 25)),
+        ("adaptive_avg_pool2d", ["[7, 7]"], (1, 1)),  # a size, not a window
+        ("relu", [], (1, 1)),
+    ],
+)
+def test_windows_of_ops(op: str, lists: list[str], window: tuple[int, int]) -> None:
+    kernel = launch(op, [[8, 64, 56, 56]], "f", (1, 1, 1), (32, 1, 1), concrete_inputs=["", *lists])
+    assert taps_of(kernel, tensors(kernel)) == window
 
 
 def test_reductions_have_the_loops_of_their_code() -> None:

@@ -127,23 +127,41 @@ def of_warp(code: Code, dimensions: int, read: float, written: float, taps: tupl
 
 
 def streamed(nest: tuple[Loop, ...], read: float, written: float, taps: tuple[int, int]) -> float:
-    """Instructions of the loops that move a kernel's data: the outermost that writes, or else reads, runs until all is moved; those
-    around it run once, and those in it as often as a window has elements."""
-    place = next((i for i, x in enumerate(nest) if x.written), None) if written else None
-    place = place if place is not None else next((i for i, x in enumerate(nest) if x.read), 0)
+    """Instructions of the loops that move a kernel's data: the one that writes, or else reads, most in a trip runs until all is moved;
+    those around it run once, and those in it as often as a window has elements."""
+    place = 0
+    if taps == (1, 1):
+        side = "written" if written and any(x.written for x in nest) else "read"
+        place = max(range(len(nest)), key=lambda i: (getattr(nest[i], side), -i))
     loop = nest[place]
     per_trip, bytes_moved = (loop.written, written) if loop.written and written else (loop.read, read)
-    inner = sum(_inner(x, nest, taps) for x in nest[place + 1 :] if x.depth > loop.depth)
     trips = bytes_moved / per_trip if per_trip and bytes_moved else 1.0
-    if inner or loop.loads < UNROLLED or len(nest) > 1:
+    if loop.loads < UNROLLED or (place == 0 and len(nest) > 1):
         trips = max(1.0, trips)
-    return sum(x.instructions for x in nest[:place]) + trips * (loop.instructions + inner)
+    around = sum(x.instructions for x in nest[:place] if x.depth < loop.depth)
+    within = [x for x in nest[place + 1 :] if x.depth > loop.depth]
+    return around + trips * (loop.instructions + (window(within, taps) if taps != (1, 1) else once(within)))
 
 
-def _inner(loop: Loop, nest: tuple[Loop, ...], taps: tuple[int, int]) -> float:
-    if taps == (1, 1):
-        return loop.instructions if loop.loads < UNROLLED else 0.0
-    return float(loop.instructions * (taps[0] if loop.depth == 2 and len(nest) > 2 else taps[1]))
+def once(loops: list[Loop]) -> float:
+    return float(sum(x.instructions for x in loops if x.loads < UNROLLED))
+
+
+def window(loops: list[Loop], taps: tuple[int, int]) -> float:
+    """Instructions of loops over the rows and elements of a window: the compiler unrolls the inner one and leaves what remains, at
+    most one less, in the outer, so that their loads tell by how much. Loops with none in them only run at the edges."""
+    if not loops:
+        return 0.0
+    deepest = max(x.depth for x in loops)
+    inner = max((x for x in loops if x.depth == deepest), key=lambda x: x.loads)
+    rows = next((x for x in reversed(loops[: loops.index(inner)]) if x.depth == deepest - 1), None)
+    if rows is None:
+        return float(taps[1] * inner.instructions)
+    width = max(1, taps[1] // max(1, taps[0]))
+    by = round(inner.loads / (inner.loads - rows.loads)) if 0 < rows.loads < inner.loads else 1
+    whole, rest = divmod(width, by)
+    each = whole * inner.instructions + rows.instructions * (rest / (by - 1) if by > 1 else 1.0)
+    return taps[0] * each
 
 
 @dataclass(slots=True, frozen=True)

@@ -68,15 +68,24 @@ def machine_code(result: Demand, kernel: KernelInput) -> None:
 
 
 def taps_of(kernel: KernelInput, found: list[Tensor]) -> tuple[int, int]:
-    """Rows and elements of the window that a kernel goes over."""
+    """Rows and elements of the window that a kernel goes over; of gradients, the windows that an element lies in."""
     name = base_name(kernel)
-    if "pool" in name:
-        window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [])
+    lists = [v for v in map(sizes_of, kernel.concrete_inputs or []) if v]
+    step = [1]
+    if "pool" in name and "adaptive" not in name and lists:
+        size, step = lists[0], lists[1] if len(lists) > 1 else lists[0]
+    elif name == "im2col" and lists:
+        size = lists[0]
+    elif name == "col2im" and len(lists) > 2:
+        size, step = lists[1], lists[-1]
     elif "depthwise" in kernel.symbol and len(found) > 1:
-        window = list(found[1].shape[2:])
+        size = list(found[1].shape[2:])
     else:
-        window = []
-    return (max(1, window[0]), max(1, math.prod((window * 2)[: max(2, len(window))]))) if window else (1, 1)
+        return 1, 1
+    size, step = ((v * 2)[: max(2, len(v))] for v in (size, step))
+    if "backward" in name or name == "col2im":
+        size = [-(-k // max(1, s)) for k, s in zip(size, step)]
+    return max(1, size[0]), max(1, math.prod(size))
 
 
 def reduced(kernel: KernelInput, elements: float, threads: float, source: Tensor, other: float) -> tuple[float, float]:
