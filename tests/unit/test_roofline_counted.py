@@ -262,6 +262,10 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         convolved([64, 3, 128, 128], [128, 3, 4, 4], ["[1, 1]", "[4, 4]"], F32, 43.5, "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize256x64x8_stage3_warpsize2x2x1_g1_ffma_aligna4_alignc4_execute_kernel__5x_cudnn", (2, 256, 1)),
         54, 34, 4,
     ),
+    "a matrix times a vector, two lanes a row": (
+        launch("mm", [[65536, 64], [64, 1]], F32, 10.9, "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, false, true, true, false, 5", (4096, 1, 1), (2, 16, 1)),
+        11, 71, 5,
+    ),
     "moments of channels, read twice": (
         op("aten::cudnn_batch_norm", [[64, 64, 112, 112], *[[64]] * 4], [F32] * 5, 460.4, "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", grid=(64, 1, 1), block=(512, 1, 1)),
         25, 27, 3,

@@ -16,6 +16,7 @@ from ridgeline.roofline.gemm import (
     Product,
     by_tiles,
     is_simt,
+    matrix_vector,
     shared_per_tensor,
     sums_stored,
     tile_of,
@@ -161,7 +162,7 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         result.doubtful = True
         return result
     if "gemv" in symbol:
-        result.issued = work.flops / 2 / 32 * pointwise.STRIDED
+        matrix_vector(result, kernel, work.flops, as_product(work).k)
         result.top = "loads"
         return result
     if tile_of(symbol) and ("simt_sgemm" in symbol or "ffma" in symbol):

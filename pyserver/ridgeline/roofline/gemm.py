@@ -256,7 +256,7 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
     if "splitkreduce" in lowered or "reducesplit" in lowered:
         return split_reduction(kernel, work)
     if "gemv" in lowered or "dot_kernel" in lowered:
-        result.issued = work.flops / 2 / 32 * pointwise.STRIDED
+        matrix_vector(result, kernel, work.flops, work.k)
         result.top = "loads and unpacking of half-precision weights" if work.itemsize < 4 else "loads"
         return result
     if is_simt(symbol, work.type):
@@ -293,6 +293,17 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
         parts = max(1, round(programs(kernel) * tile[0] * tile[1] / max(1, work.batch * padded)))
         result.write = float(work.batch * work.m * work.n * 4 * parts)
     return result
+
+
+def matrix_vector(result: Demand, kernel: KernelInput, flops: float, depth: int) -> None:
+    """A matrix times a vector. Where few lanes of a warp share a row, number by number, a load looks up a line for each of the rows, and
+    one of the vector."""
+    result.issued = flops / 2 / 32 * pointwise.STRIDED
+    lanes = max(1, kernel.block[0]) if kernel.block else 32
+    if "gemvx" in kernel.symbol and lanes < 32:
+        loads = programs(kernel) * warps(kernel) * -(-depth // lanes)
+        result.shared_clocks = 4.0 * loads * (32 // lanes + 1)
+        result.by_lines = True
 
 
 def split_reduction(kernel: KernelInput, work: Product) -> Demand:
