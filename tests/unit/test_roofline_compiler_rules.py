@@ -284,3 +284,31 @@ def test_a_mask_of_dropout_that_is_stored_changes_its_layout() -> None:
     kept = walked(body.format(""), pointers, 1 << 22).warp
     assert stored.by_operation["mask"] == pytest.approx(8 * COST["mask"] * OVERHEAD)
     assert "mask" not in kept.by_operation
+
+
+@pytest.mark.parametrize(
+    ("body", "sums"),
+    [
+        ("x + 96*y", 1),
+        ("x + 96*y|1 + x + 96*y", 2),
+        ("1 + x + 96*y|2 + x + 96*y|97 + x + 96*y", 4),
+        ("x + 96*y|x + 192*y", 2),
+    ],
+    ids=["one", "and its neighbour", "a window", "other rows"],
+)
+def test_sums_that_differ_in_a_number_are_one_sum(body: str, sums: int) -> None:
+    """Numbers are added last: each of them once, to what the others come to."""
+    places = body.split("|")
+    loads = "\n".join(f"tmp{i} = tl.load(in_ptr0 + ({place}), xmask)" for i, place in enumerate(places))
+    total = " + ".join(f"tmp{i}" for i in range(len(places)))
+    text = pointwise(
+        "triton_poi_window",
+        {"in_ptr0": "*fp32", "out_ptr0": "*fp32"},
+        1 << 20,
+        f"x = xindex % 64\ny = xindex // 64\n{loads}\ntl.store(out_ptr0 + (xindex), {total}, xmask)",
+    )
+    found = analyse(launch(text, "triton_poi_window", 1024))
+    assert found is not None
+    added = sum(o.count for o in found.tally.operations if o.name == "index_add")
+    frame = 1  # where the program begins
+    assert added - frame == sums

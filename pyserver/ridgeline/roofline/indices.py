@@ -29,8 +29,12 @@ def index_arithmetic(walker: Walker, op: ast.operator, left: Value, right: Value
     mark = len(walker.tally.operations)
     if isinstance(op, (ast.Add, ast.Sub)):
         terms, offset = add(left, right, 1 if isinstance(op, ast.Add) else -1)
-        result = walker.apply("index_add", [left, right], some * wide, tag=type(op))
+        base = summed(terms, left, right) if terms else None
+        tag = type(op) if base is None else "sum"
+        result = walker.apply("index_add", [left, right], some * wide, tag=tag, same=base)
         if terms is not None:
+            if base is not None:
+                result.key = walker.number(("sum", base, offset))
             return noted(walker, mark, affine(result, terms, offset))
     elif isinstance(op, ast.Mult):
         factor, other = (left, right) if isinstance(left.const, int) else (right, left)
@@ -51,6 +55,14 @@ def index_arithmetic(walker: Walker, op: ast.operator, left: Value, right: Value
     else:
         result = walker.apply("index_shift", [left, right], some * wide, tag=type(op))
     return opaque(walker, (left, right), result)
+
+
+def summed(terms: Mapping[Atom, int], left: Value, right: Value) -> tuple[tuple[str, int], ...] | None:
+    """What a sum of two indices amounts to: numbers are added last (LLVM's Reassociate), so that sums which differ in them are one
+    sum. None where a number is added, or something that was loaded."""
+    if left.const is not None or right.const is not None or any(a.indirect or a.name.startswith("?") for a in terms):
+        return None
+    return tuple(sorted((atom.name, c) for atom, c in terms.items()))
 
 
 def loaded(value: Value) -> bool:

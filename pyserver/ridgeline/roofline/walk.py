@@ -125,9 +125,16 @@ class Walker:
             self.tally.extent["r0_" if prefix == "r" else prefix] = value
 
     def apply(
-        self, name: str, operands: Sequence[Value], count: float = 1.0, atom: str | None = None, tag: Any = None
+        self,
+        name: str,
+        operands: Sequence[Value],
+        count: float = 1.0,
+        atom: str | None = None,
+        tag: Any = None,
+        same: Any = None,
     ) -> Value:
-        """The float-valued result of an operation on ``operands``, noted unless the same was computed before."""
+        """The float-valued result of an operation on ``operands``, noted unless the same was computed before: one of the same operands,
+        or what ``same`` says it amounts to."""
         for operand in operands:
             self.settle(operand)
             if operand.raw is not None:
@@ -144,7 +151,8 @@ class Walker:
         of_load = any(v.of_load for v in operands)
         if of_load and name in BRANCHED:
             hold = {}
-        key = self.number((name, tag, *((v.kind, v.const) if v.const is not None else v.key for v in operands)))
+        made_of = [(v.kind, v.const) if v.const is not None else v.key for v in operands] if same is None else [same]
+        key = self.number((name, tag, *made_of))
         if key not in self.seen and count > 0:
             self.seen.add(key)
             trips = math.prod(self.trips[: level + 1])
