@@ -266,6 +266,10 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         launch("mm", [[65536, 64], [64, 1]], F32, 10.9, "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, false, true, true, false, 5", (4096, 1, 1), (2, 16, 1)),
         11, 71, 5,
     ),
+    "a convolution of few channels that is a plain product": (
+        convolved([64, 3, 224, 224], [96, 3, 4, 4], ["[0, 0]", "[4, 4]"], HALF, 102.0, "void precomputed_convolve_sgemm<__half, 128, 6, 7, 3, 3, 5, 1, false>", (3136, 1, 1), 256),
+        69, 72, 6,
+    ),
     "moments of channels, read twice": (
         op("aten::cudnn_batch_norm", [[64, 64, 112, 112], *[[64]] * 4], [F32] * 5, 460.4, "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", grid=(64, 1, 1), block=(512, 1, 1)),
         25, 27, 3,

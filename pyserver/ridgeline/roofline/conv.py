@@ -77,6 +77,8 @@ GENERIC_DEPTHWISE = {"forward": 1, "backward": 2, "grad_weight": 3}
 (ATen/native/cuda/DepthwiseConv2d.cu): a bounds check, an address, for gradients divisions a tap; one kernel each. Other
 kernels take two of ``CUDNN_TAP``: load, convert, address, multiply."""
 DIRECT = ("convolve_common_engine", "dgrad_engine", "wgrad_alg0_engine", "precomputed_convolve_sgemm")
+PRECOMPUTED = (64, 128, 8)
+"""Positions, filters and depth of a tile of the last of them: its grid, and the first number among its parameters."""
 DIRECT_ISSUE = 2.8
 DIRECT_SHARED, WGRAD_SHARED = 0.7, 1.15
 """Instructions, and clocks of the first-level cache, for 32 multiply-adds of kernels that cuDNN has for few channels: five kernels
@@ -153,6 +155,8 @@ def demand(kernel: KernelInput, work: Convolution, cache_bytes: int | None = Non
         return Demand(read=parts, write=float(sizes[1]), flops=parts / work.input.itemsize, issued=issued, guessed=True)
     if any(mark in symbol for mark in DIRECT):
         result.issued = work.flops / 2 / 32 * DIRECT_ISSUE
+        if "precomputed_convolve_sgemm" in symbol:  # any number of channels: a plain product
+            without_matrix_units(result, kernel, PRECOMPUTED, as_product(work))
         along = WGRAD_SHARED if work.makes == "weight" else DIRECT_SHARED
         result.shared_clocks = 4 * work.flops / 2 / 32 * along
         if work.makes == "input":  # each tap that reaches an element adds to it, alone
