@@ -1,6 +1,6 @@
 """Scores the predicted bounds against Nsight Compute.
 
-usage: python tests/golden/roofline_score.py CAPTURE… [--errors] [--arguments]
+usage: python tests/golden/roofline_score.py CAPTURE… [--errors] [--arguments] [--instructions]
 
 A capture is a folder (or a .tar.gz of one) with ``trace.json.gz``, ``generated.tar.gz`` and ``ncu.csv`` (see
 ``capture/README.md`` for the columns), or the .tar.xz that ``capture/repack.py`` makes of it, with all of them plain. Every launch of the profiled step is one row: the trace's last step and ncu's rows
@@ -8,7 +8,8 @@ are matched in order by normalised name. The verdict comes out of the whole pipe
 that a user's Triton kernel is looked up in the programs (*.py) beside the trace. With ``--arguments`` a capture that holds
 ``triton_calls.json`` (``capture/arguments.py``) is scored as a run of our own: with the arguments of direct launches. Truth: memory if memory_pct >= 60 and
 >= sm_pct; compute if sm_pct >= 60; else latency. An abstention (``unknown``) counts as wrong, and is shown apart.
-With several captures each is a line and all together the last. Costs were read off, and faults mended with, the captures in
+``--instructions`` compares the predicted instructions of PyTorch's own kernels with those that were counted, each distinct kernel of
+5 us and more once. With several captures each is a line and all together the last. Costs were read off, and faults mended with, the captures in
 ``data/roofline``: ``roofline_loo.py`` leaves each out in turn, and only a new capture is a fair test (docs/roofline.md).
 """
 
@@ -27,6 +28,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -35,7 +37,7 @@ from ridgeline.assemble.kernels import build_kernels
 from ridgeline.assemble.roof import add_roofline, device_specs
 from ridgeline.attribution import attribute
 from ridgeline.profile import Kernel
-from ridgeline.roofline import DeviceSpec
+from ridgeline.roofline import DeviceSpec, KernelInput, estimator
 from ridgeline.roofline.verdict import classify, margin
 from ridgeline.sidecar import Sidecar, TritonKernel
 from ridgeline.trace.reader import read_trace
@@ -61,6 +63,8 @@ class Row:
     ncu_us: float
     dram_bytes: float
     l2_bytes: int
+    counted: float | None = None
+    """Warp instructions."""
 
     @property
     def right(self) -> bool:
@@ -162,6 +166,7 @@ def row_of(capture: str, kernel: Kernel, truth: dict[str, str], specs: dict[int,
         float(truth["duration_ns"]) / 1e3,
         float(truth["dram_read_bytes"]) + float(truth["dram_write_bytes"]),
         specs[kernel.device].l2_bytes or 0,
+        float(truth["inst"]) if truth.get("inst") else None,
     )
 
 
@@ -227,6 +232,45 @@ def bytes_line(rows: list[Row]) -> str:
     return f"bytes within 15 % for {sum(strict.values())} of {len(strict)} kernels above twice the L2; dram_bytes for {sum(passed.values())}"
 
 
+Launch = tuple[str, tuple[int, ...], tuple[int, ...], float]
+
+
+@contextmanager
+def noted() -> Iterator[dict[Launch, float]]:
+    """The instructions that the models predict while it is open, by kernel, grid, block and time."""
+    real, found = estimator.demand_of, dict[Launch, float]()
+
+    def noting(kernel: KernelInput, device: DeviceSpec) -> Any:
+        demand, analysis = real(kernel, device)
+        if demand is not None and demand.issued:
+            key = (kernel.symbol, tuple(kernel.grid or ()), tuple(kernel.block or ()), kernel.duration_us)
+            found[key] = demand.issued
+        return demand, analysis
+
+    estimator.demand_of = noting  # type: ignore[assignment]
+    try:
+        yield found
+    finally:
+        estimator.demand_of = real
+
+
+def instructions_line(rows: list[Row], predicted: dict[Launch, float]) -> str:
+    seen: dict[str, float] = {}
+    for r in rows:
+        k = r.kernel
+        own = "at::native" in k.symbol or "softmax_warp" in k.symbol
+        key = (k.symbol, tuple(k.launch.grid or ()), tuple(k.launch.block or ()), k.median_us)
+        if own and "flash" not in k.symbol and r.counted and r.ncu_us >= 5 and key in predicted:
+            seen[r.capture + k.id] = math.exp(abs(math.log(predicted[key] / r.counted))) - 1
+    off = sorted(seen.values())
+    shares = (
+        "  ".join(f"{100 * p:.0f} %: {100 * off[int(p * (len(off) - 1))]:.0f} %" for p in (0.5, 0.75, 0.9))
+        if off
+        else "-"
+    )
+    return f"instructions of {len(off)} of PyTorch's own kernels of 5 us and more are off by at most: {shares}"
+
+
 def errors(rows: list[Row]) -> list[str]:
     lines, seen = [], set()
     for r in sorted(rows, key=lambda r: -r.ncu_us):
@@ -247,17 +291,21 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", nargs="+", type=Path)
     parser.add_argument("--errors", action="store_true", help="list the wrong verdicts, longest first")
+    parser.add_argument("--instructions", action="store_true", help="compare instructions of PyTorch's own kernels")
     parser.add_argument("--arguments", action="store_true", help="with the arguments of direct launches, where noted")
     args = parser.parse_args(argv)
     everything: list[Row] = []
-    for path in args.captures:
-        with opened(path) as folder:
-            rows = score_capture(folder, args.arguments)
-        everything += rows
-        print("\n".join(summary(folder.name, rows)))
+    with noted() as predicted:
+        for path in args.captures:
+            with opened(path) as folder:
+                rows = score_capture(folder, args.arguments)
+            everything += rows
+            print("\n".join(summary(folder.name, rows)))
     print("\n".join(summary("all captures", everything)))
     print("\n".join(confusion(everything)))
     print(bytes_line(everything))
+    if args.instructions:
+        print(instructions_line(everything, predicted))
     if args.errors:
         print("\n".join(errors(everything)))
     return 0
