@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.roofline import aten, aten_code, pointwise
 from ridgeline.roofline.aten_code import Code, Loop, code_of, of_warp, plain, read, reduction_of, row
-from ridgeline.roofline.aten_issue import reduced, reduced_dimensions, scanned, taps_of
+from ridgeline.roofline.aten_issue import reduced, reduced_dimensions, restrided, scanned, taps_of
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.tensors import Tensor, tensors
 
@@ -124,6 +124,21 @@ def test_streamed_loops_run_until_all_is_moved() -> None:
 def test_windows_are_trips_of_inner_loops() -> None:
     code = Code(24, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, (Loop(176, 1, 0, 0, 4), Loop(16, 2, 0, 0, 0), Loop(19, 3, 1, 4, 0)))
     assert of_warp(code, 1, 16.0, 4.0, (3, 9)) == 24 + 176 + 3 * 16 + 9 * 19
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "strides", "axis", "dimensions"),
+    [
+        ("gather", [[384, 256], [], [384, 65536]], [[256, 1], [], [65536, 1]], "1", 2),
+        ("gather", [[4, 32, 4], [], [4, 110592, 4]], [[128, 4, 1], [], [110592, 1, 0]], "1", 3),
+        ("scatter", [[50000, 1000], [], [50000, 1]], [[1000, 1], [], [1, 1]], "-1", 1),
+        ("gather", [[50000], [], [300]], [[1], [], [1]], "-1", 1),
+    ],
+)
+def test_gathers_have_no_stride_where_the_index_tells(op: str, shapes: list[list[int]], strides: list[list[int]], axis: str, dimensions: int) -> None:  # fmt: skip
+    kinds = ["float", "Scalar", "long int"]
+    kernel = launch(op, shapes, "_scatter_gather_elementwise_kernel", (1, 1, 1), (128, 1, 1), input_types=kinds, input_strides=strides, concrete_inputs=["", axis])  # fmt: skip
+    assert pointwise.dimensions(restrided(kernel, tensors(kernel))) == dimensions  # as the counted instructions say
 
 
 def test_windows_of_unrolled_loops() -> None:

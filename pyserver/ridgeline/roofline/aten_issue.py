@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.roofline import aten_code, pointwise
@@ -32,7 +33,6 @@ NOT_BY_CODE = (
     "mbtopk",
     "bitonicSort",
     "radixSort",
-    "_scatter_gather",
     "EmbeddingBag",
     "ctc_loss",
 )
@@ -50,7 +50,10 @@ def machine_code(result: Demand, kernel: KernelInput) -> None:
     found = tensors(kernel)
     each = blocks * threads
     moved_by_thread = (result.read or 0.0) / each, (result.write or 0.0) / each
-    left = pointwise.dimensions([t for t in found if t.shape]) if code.dimension else 1
+    if "_scatter_gather" in kernel.symbol and (code.loops or len(found) < 2):  # tries until nobody was faster
+        return
+    operands = restrided(kernel, found) if "_scatter_gather" in kernel.symbol else found
+    left = pointwise.dimensions([t for t in operands if t.shape]) if code.dimension else 1
     if base_name(kernel) == "flip" and found:
         left = max(left, len(found[0].shape) - len(reduced_dimensions(kernel, len(found[0].shape))) and 2)
     if "indexFunc" in kernel.symbol and len(found) > 1:  # a trip is an element, added by one instruction or exchanged
@@ -65,6 +68,20 @@ def machine_code(result: Demand, kernel: KernelInput) -> None:
         issued * share for share in (code.alu, code.heavy, code.special, code.double)
     )
     result.doubtful = result.doubtful and "cub::" in kernel.symbol
+
+
+def restrided(kernel: KernelInput, found: list[Tensor]) -> list[Tensor]:
+    """Operands of a gather or scatter as its iterator has them: all of the index's size, the tensor that is looked up with no stride
+    along the dimension that the index tells (ATen/native/cuda/ScatterGatherKernel.cu, ``restride_dim``)."""
+    index = next((t for t in found[1:] if t.itemsize == 8), found[1])
+    own = found[0]
+    given = next((int(v) for v in (kernel.concrete_inputs or [])[1:2] if str(v).lstrip("-").isdigit()), None)
+    if own.strides is None or given is None or len(own.strides) != len(index.shape):
+        return [index]
+    axis = given % max(1, len(own.strides))
+    steps = tuple(0 if i == axis else s for i, s in enumerate(own.strides))
+    rest = [replace(t, shape=index.shape) for t in found[1:] if t.strides and len(t.strides) == len(index.shape)]
+    return [replace(own, shape=index.shape, strides=steps), *rest]
 
 
 def taps_of(kernel: KernelInput, found: list[Tensor]) -> tuple[int, int]:
