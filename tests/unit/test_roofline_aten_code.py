@@ -235,3 +235,12 @@ def test_parts_of_sectors_are_fetched_and_written_whole() -> None:
     dense = aten.demand(launch("fill_", [shape, []], NOCAST, (25088, 1, 1), (128, 1, 1)))
     assert dense is not None
     assert (dense.write, dense.fetched) == (128 * 224 * 224 * 4, 0.0)
+
+
+def test_operands_that_do_not_broadcast_are_not_multiplied() -> None:
+    # a normalisation's weights lie along the channels, not the last dimension
+    symbol = NOCAST.replace("BinaryFunctor", "GroupNormKernelImplInternal")
+    kernel = launch("native_group_norm", [[4, 256, 96, 128], [256], [256]], symbol, (49152, 1, 1), (128, 1, 1))
+    demand = aten.demand(kernel)
+    assert demand is not None
+    assert demand.write == 4 * 256 * 96 * 128 * 4

@@ -78,9 +78,11 @@ def by_kind(kernel: KernelInput) -> Demand | None:
     if name in BINARY and len(found) == 3 and found[2].elements == max(t.elements for t in found[:2]):
         found = found[:2]  # an out= variant's result is not read
     read, write, upper = moved(name, found, kernel)
-    fetched = read + sum(t.fetched_bytes - t.distinct_bytes for t in found) if read and not upper else read
+    sources = found[1:] if name in ("copy", "_to_copy", "clone") and len(found) > 1 else found
+    fetched = read + sum(t.fetched_bytes - t.distinct_bytes for t in sources) if read and not upper else read
     threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
-    elements = float(max(max(t.elements for t in found), broadcast(found, pointwise.room(kernel))))
+    room = pointwise.room(kernel)
+    elements = float(broadcast(found, room) if room else max(t.elements for t in found))
     if upper:  # gathers and scatters work on the rows, not on the table
         elements = write / found[0].itemsize if write else threads
         if name in SCATTERS and len(found) > 1:
@@ -325,15 +327,18 @@ def widened(values: list[int], spatial: int) -> list[int]:
 def broadcast(found: list[Tensor], room: int | None = None) -> int:
     """Elements of what operands make together. Not all of an op's tensors are operands of one another, so not more than four
     times the largest, unless the launch has a place for every one (``room``)."""
+    largest = max(t.elements for t in found)
     rank = max(len(t.shape) for t in found)
     sizes = [1] * rank
+    fits = True
     for t in found:
         for i, n in enumerate(reversed(t.shape)):
+            fits = fits and (n == sizes[i] or 1 in (n, sizes[i]))
             sizes[i] = max(sizes[i], n)
     total = math.prod(sizes)
-    if room and room / 2 < total <= room:
-        return total
-    return total if total <= 4 * max(t.elements for t in found) or rank <= 2 else max(t.elements for t in found)
+    if room is not None:
+        return total if fits and total <= room else largest
+    return total if total <= 4 * largest or rank <= 2 else largest
 
 
 def reduced_bytes(found: list[Tensor], threads: float, kernel: KernelInput) -> float:
