@@ -126,6 +126,27 @@ def test_a_loop_is_no_recursion(tmp_path: Path) -> None:
     assert [f.line for f in ref.stack] == [3]
 
 
+LOOP = "def main(n):\n    setup()\n    for k in range(n):\n        for j in range(3):\n            work()\n"
+
+
+def test_the_rounds_of_the_outermost_loop(tmp_path: Path) -> None:
+    """Six rounds of 100 ns, each with three of an inner loop; the window ends in the middle of the seventh."""
+    codes = [[str(tmp_path / "p.py"), 1, "main"]]
+    events = [(0, 2, 0)]
+    for k in range(7):
+        events.append((100 + 100 * k, 3, 0))
+        events += [(110 + 100 * k + 20 * j + part, (4, 5)[part // 10], 0) for j in range(3) for part in (0, 10)]
+    lines = timeline(LOOP, events, tmp_path, codes)
+    found = lines.rounds(7, 100, 750)
+    assert found is not None
+    ref, began = found
+    assert ref.line == 3
+    assert began.tolist() == [100, 200, 300, 400, 500, 600, 700]
+    assert lines.rounds(7, 100, 400) is None, "four rounds say little"
+    assert lines.rounds(7, -2000, 750) is None, "the loop is a small part of it"
+    assert lines.rounds(8, 100, 750) is None, "another thread"
+
+
 def test_the_head_of_a_function_stands_for_its_call(tmp_path: Path) -> None:
     codes = [[str(tmp_path / "p.py"), 7, "main"], [str(tmp_path / "p.py"), 1, "f"]]
     lines = timeline(RECURSIVE, [(0, 8, 0), (10, 1, 1)], tmp_path, codes)

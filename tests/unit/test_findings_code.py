@@ -87,6 +87,8 @@ def test_where_the_host_sets_the_pace_the_gaps_of_its_launches_are_the_cost() ->
         "mask = torch.triu(torch.ones(x.size(1), len(x)), 1).to(x.device)",
         "mask: torch.Tensor = torch.ones((n, n), dtype=torch.bool).triu(1)",
         "mask = torch.exp(torch.arange(0, n, 2) * (-2.0 / n))",
+        "mask = nn.Transformer.generate_square_subsequent_mask(x.size(1)).to(x.device)",
+        "mask = torch.hann_window(x.shape[1], periodic=False).to(x.device, x.dtype)",
     ],
 )
 def test_other_ways_to_write_one(statement: str) -> None:
@@ -98,12 +100,23 @@ def test_other_ways_to_write_one(statement: str) -> None:
     [
         "mask = torch.zeros(n, n)",
         "mask = torch.rand(n, n).triu(1)",
+        "mask = nn.Linear(n, n)",
+        "mask = F.pad(x, (0, 1))",
         "mask = lookup(torch.ones(n, n))",
         "mask = x.new_ones(n, n).triu(1)",
         "mask = table.scale(torch.ones(n, n))",
         "self.mask = torch.ones(n, n).triu(1)",
     ],
-    ids=["a buffer", "never the same", "a function of ours", "of a tensor", "a method of ours", "kept"],
+    ids=[
+        "a buffer",
+        "never the same",
+        "an object of its own",
+        "of another tensor",
+        "a function of ours",
+        "of a tensor",
+        "a method of ours",
+        "kept",
+    ],
 )
 def test_what_may_not_be_a_constant_is_left(statement: str) -> None:
     assert not _forward(statement)

@@ -52,6 +52,29 @@ def test_gain_line_and_what_graphs_need() -> None:
     assert "CUDA graphs" in finding.message
 
 
+@pytest.mark.parametrize(("waits", "code"), [(True, "hidden-sync"), (False, "launch-bound")])
+def test_a_host_that_waits_cannot_run_ahead(waits: bool, code: str) -> None:
+    """Ten kernels of 70 µs; the host needs 30 for each. Where it waits for every one the device idles 30 µs before the next: the
+    launches are not slow, they come late. Where it does not wait, but needs 100 for each, they are slow."""
+    b = TraceBuilder()
+    for k in range(3):
+        b.step(k * 1000.0, 1000.0)
+        for i in range(10):
+            t = k * 1000.0 + 100.0 * i
+            b.line(t, t + 100.0, "train.py", 7, "if x.sum() > 0:")
+            b.kernel("gemm", t + 30.0, 70.0, launched=t + 29.0)
+            if waits:
+                b.op("aten::is_nonzero", t + 31.0, 68.9)
+                b.sync(t + 32.0, 67.9)
+    found = {f.code: f for f in find(b.context())}
+    assert {"hidden-sync", "launch-bound"} & set(found) == {code}
+    assert found[code].step_gain_pct is not None
+    assert found[code].step_gain_pct > 10.0
+    assert found[code].saving_us is not None
+    assert found[code].time_us is not None
+    assert found[code].saving_us <= found[code].time_us
+
+
 def test_gaps_under_a_full_queue_are_for_fusion() -> None:
     b = TraceBuilder()
     for k in range(3):

@@ -99,7 +99,12 @@ def test_on_a_cpu_it_is_a_hint_with_its_measured_cost() -> None:
     assert "accelerator" in finding.message
 
 
-@pytest.mark.parametrize("text", ["for x in loader:", "opt.step()", "idx = torch.randperm(n)"])
+@pytest.mark.parametrize("text", ["self.best = min(self.best, loss)", "best = max(scores)", "if any(found):"])
+def test_python_that_compares_tensors_asks_for_their_truth(text: str) -> None:
+    assert len(_syncs(find(_cpu_loop(text).context()))) == 1
+
+
+@pytest.mark.parametrize("text", ["for x in loader:", "opt.step()", "idx = torch.randperm(n)", "y = torch.max(x)"])
 def test_scalars_that_live_on_the_host_are_not_named(text: str) -> None:
     assert not _syncs(find(_cpu_loop(text).context()))
 

@@ -24,6 +24,8 @@ CONFIDENCE = 0.99
 MAX_DEPTH = 256
 ROUNDS = 5
 """Of a loop, fewer of which say little about a round."""
+BROKEN = 0.2
+"""Part of its rounds after which the program came to what is around the loop: an inner loop begins anew all the time."""
 MOST = 0.7
 """Of the recording: a loop that fills less of it is not what the program does."""
 
@@ -150,16 +152,19 @@ class LineTimeline:
             return None
         mine = events.reached & (events.node >= 0) & (events.time_ns >= begin_ns) & (events.time_ns <= end_ns)
         time, node = events.time_ns[mine], events.node[mine]
-        best: tuple[int, int, int] | None = None
-        for one, count in zip(*(values.tolist() for values in np.unique(node, return_counts=True))):
-            if count < ROUNDS:
+        kinds, of_event, counts = np.unique(node, return_inverse=True, return_counts=True)
+        # Where each statement stands: how deep, and at which line. What is before it in that order is around it, or another loop.
+        places = [(self._depth(one), self._nodes[one][2]) for one in kinds.tolist()]
+        order = np.argsort(np.argsort(np.array(places, dtype=np.int64) @ np.array([1 << 32, 1])))
+        for at in sorted(np.flatnonzero(counts >= ROUNDS).tolist(), key=lambda k: int(order[k])):
+            visits = time[of_event == at]
+            around = time[order[of_event] < order[at]]
+            broken = len(np.unique(np.searchsorted(visits, around[(around > visits[0]) & (around < visits[-1])])))
+            ref = self.ref(int(kinds[at]))
+            if ref is None or broken > BROKEN * len(visits) or visits[-1] - visits[0] < MOST * (end_ns - begin_ns):
                 continue
-            visits = time[node == one]
-            depth, line = self._depth(one), self._nodes[one][2]
-            if visits[-1] - visits[0] >= MOST * (end_ns - begin_ns) and (best is None or (depth, line) < best[:2]):
-                best = depth, line, one
-        ref = self.ref(best[2]) if best is not None else None
-        return (ref, time[node == best[2]]) if best is not None and ref is not None else None
+            return ref, visits
+        return None
 
     def _depth(self, node: int) -> int:
         depth = 0

@@ -232,6 +232,17 @@ class Facts(HostFacts):
 
         return Queue(self)
 
+    def late_us(self, part: Spans) -> float:
+        """Microseconds of a part of the late launches, in the same figures as the document's idle time by cause: what that puts down
+        to late launches is shared out by length."""
+        whole = spans.together(
+            self.queue.launch_spans,
+            spans.subtract(self.clip(spans.of((g.start, g.end) for g in self.queue.long_gaps)), self.queue.excused),
+        )
+        known = self.document.idle.launch * self.n / (self.document.source.steps or self.n)
+        measured = spans.measure(whole)
+        return known * min(1.0, spans.measure(part) / measured) if known > 0 and measured > 0 else self.real(part)
+
     @cached_property
     def whatif(self) -> WhatIf:
         """What changes to the recorded steps save."""

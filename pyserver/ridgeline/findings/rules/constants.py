@@ -16,7 +16,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.code import line_of, trees
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
-from ridgeline.findings.numbers import functions, numbers_of
+from ridgeline.findings.numbers import functions, is_number, numbers_of
 from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
 
@@ -31,7 +31,9 @@ SIZES = ("size", "dim", "numel")
 """What gives a number, whatever it is asked of."""
 JOIN_US = 50.0
 """Python between two operations of a statement takes less."""
-MODULES = ("torch", "math", "np", "numpy")
+MODULES = ("torch", "math", "np", "numpy", "nn", "F")
+RANDOM = ("rand", "normal", "uniform", "bernoulli", "multinomial", "poisson", "dropout", "exponential", "geometric")
+"""What the names of operations hold that give another value each time, called by a library's function."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -67,7 +69,7 @@ def _constants(tree: ast.Module) -> Iterator[_Constant]:
             if value is None or not isinstance(target, ast.Name) or target.id in written:
                 continue
             known = _names_in(value) <= {*made, *numbers, *MODULES, *NUMBERS}
-            if _is_constant(value, made if known else set()):
+            if _is_constant(value, made if known else set(), numbers):
                 if known and assigned[target.id] == 1:
                     made.add(target.id)
                 yield _Constant(node, known)
@@ -126,12 +128,12 @@ def _in_place(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
 
-def _is_constant(value: ast.expr, made: set[str]) -> bool:
-    """Whether a constructor or a constant is in it, nothing that gives another value each time, and every name outside
+def _is_constant(value: ast.expr, made: set[str], numbers: set[str]) -> bool:
+    """Whether a constructor or a constant is in it, or a library's function of numbers alone, nothing that gives another value each time, and every name outside
     constructors' arguments stands for a module or a number that is used as one (an operand of arithmetic; the recording says
     whether it is a tensor)."""
     calls = [c for c in ast.walk(value) if isinstance(c, ast.Call)]
-    makers = [c for c in calls if _called(c) in MAKERS]
+    makers = [c for c in calls if _called(c) in MAKERS or _of_numbers(c, numbers)]
     uses = any(isinstance(n, ast.Name) and n.id in made for n in ast.walk(value))
     varies = any(_called(c).startswith(VARYING) for c in calls)
     return (
@@ -139,6 +141,21 @@ def _is_constant(value: ast.expr, made: set[str]) -> bool:
         and not varies
         and all(_root(c) in MODULES for c in makers)
         and not _foreign_calls(value, made)
+    )
+
+
+def _of_numbers(call: ast.Call, numbers: set[str]) -> bool:
+    """``nn.Transformer.generate_square_subsequent_mask(t)``: what a library's function makes of numbers is the same each time, unless
+    it is random (the recording says whether) or an object of its own."""
+    given = [*call.args, *(k.value for k in call.keywords if k.arg not in ("device", "dtype"))]
+    function = _called(call)
+    return (
+        bool(given)
+        and _root(call) in MODULES
+        and _root(call) != "math"
+        and function[:1].islower()
+        and not function.startswith(("zeros", "set_", "manual_", "use_"))
+        and all(isinstance(value, ast.Constant) or is_number(value, numbers) for value in given)
     )
 
 
@@ -187,6 +204,8 @@ def _always_the_same(facts: Facts, rows: list[int], *, known: bool) -> bool:
         signature.append(tuple((facts.op_name(r), int(facts.trace.ops.args[r])) for r in mine))
     if len(signature) < 2 or len(set(signature)) != 1 or not signature[0]:
         return False
+    if any(word in facts.op_name(r) for r in rows for word in RANDOM):
+        return False
     alone = all(sum(bool(d) for d in facts.all_dims_of(r)) <= 1 for r in rows)
     return (known or alone) and any(facts.trace.ops.args[r] >= 0 for r in rows)
 
@@ -200,7 +219,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
     else:
         change = facts.whatif.without(_stretches(facts, rows))
         claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
-        cost = facts.real(claims)
+        cost = max(facts.real(claims), min(saving, spans.measure(claims)))
     return Candidate(
         code="constant-rebuilt",
         title="A constant is computed in every step",

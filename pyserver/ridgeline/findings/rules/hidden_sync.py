@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+import numpy as np
+
 from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import Block
 from ridgeline.findings.candidate import Candidate
@@ -31,7 +33,7 @@ SCALER_TEXT = re.compile(r"scaler\w*\.(step|unscale_|update)\(", re.IGNORECASE)
 """A loss scaler asks whether the gradients are finite; it cannot do without."""
 SYNCING_TEXT = re.compile(
     r"\.item\(|\.tolist\(|\.cpu\(|\.numpy\(|\bfloat\(|\bint\(|\bbool\(|\bprint\(|\bif\b|\bwhile\b|\bassert\b|\bnot\b|\band\b|\bor\b"
-    r"|f[\"']|\.format\(|log|append\(|(?<!\.)\b(?:min|max|sorted|any|all|round|range)\("
+    r"|f[\"']|\.format\(|log|append\(|(?<!\.)\b(?:min|max|sorted|any|all|round)\("
 )
 """What in a statement turns a tensor into a Python value. ``item`` ops also stem from samplers and optimizers, on tensors
 that live on the host for good: their user statement (the loop, ``opt.step()``) has none of these."""
@@ -89,6 +91,7 @@ def _candidate(facts: Facts, group: list[Block]) -> Candidate:
     if saving is not None and 100.0 * saving >= SUGGEST_PCT * facts.gate_us:  # else nothing is promised anyway
         # Without the wait the host is ahead and the queue full: played again, at the program's own pace.
         saving = facts.whatif.saving(Change(waits={c for b in group for c in b.calls}))
+        gap = _with_late_launches(facts, gap, saving)
         cost = max(cost, min(saving, spans.measure(gap)))
     host, wait = sum(b.host_us for b in group), sum(b.wait_us for b in group)
     explicit = group[0].op < 0
@@ -132,6 +135,18 @@ def _candidate(facts: Facts, group: list[Block]) -> Candidate:
             "threshold_per_step": PER_STEP,
         },
     )
+
+
+def _with_late_launches(facts: Facts, gap: spans.Spans, saving: float) -> spans.Spans:
+    """A host that waits cannot run ahead: after the gap that the wait itself leaves, launches go on coming late. As many of those gaps
+    as make up the saving are the wait's, not the launches'."""
+    late = spans.subtract(facts.queue.launch_spans, gap)
+    lacking = saving - facts.real(gap)
+    if lacking <= 0 or not len(late.start):
+        return gap
+    known = np.cumsum([facts.real(spans.of([(a, b)])) for a, b in zip(late.start.tolist(), late.end.tolist())])
+    upto = int(np.searchsorted(known, lacking)) + 1
+    return spans.together(gap, spans.of(zip(late.start[:upto].tolist(), late.end[:upto].tolist())))
 
 
 def _on_cpu(facts: Facts) -> list[Candidate]:

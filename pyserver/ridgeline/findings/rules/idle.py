@@ -32,12 +32,13 @@ def rule(facts: Facts) -> list[Candidate]:
     if share < SHARE_PCT or not causes:
         return []
     listed = sorted(causes.items(), key=lambda item: -item[1])
+    steps = facts.document.source.steps or facts.n
     return [
         Candidate(
             code="idle",
             title="Where the device's idle time comes from",
             fact=f"The device idles {words.percent(share)} of {facts.whole}: "
-            + ", ".join(f"{WORDS.get(key, key)} {words.time(facts.per_step(us))}" for key, us in listed)
+            + ", ".join(f"{WORDS.get(key, key)} {words.time(us / steps)}" for key, us in listed)
             + f" {facts.per}.",
             hint=True,
             evidence={"idle_share_pct": share, "causes_us": causes, "threshold_pct": SHARE_PCT},

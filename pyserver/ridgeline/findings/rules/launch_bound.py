@@ -10,6 +10,7 @@ does: where the calls alone take longer than the device's work, the host cannot 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
@@ -35,17 +36,15 @@ def rule(facts: Facts) -> list[Candidate]:
     if not facts.judged:
         return _by_calls(facts)
     late = facts.queue.launch_spans
-    lost = facts.real(late)
-    share = 100.0 * lost / facts.base_us if facts.base_us else 0.0
+    lost = facts.late_us(late)
+    share = 100.0 * facts.real(late) / facts.base_us if facts.base_us else 0.0
     gaps = sum(g.end - g.start <= LAUNCH_US for g in facts.queue.late_gaps)
     if share < SHARE_PCT or (not facts.steps and gaps < MIN_GAPS):
         return []
+    share = 100.0 * lost / facts.base_us
     launches = len(facts.launch_calls)
     lines = _lines(facts)
-    # A graph leaves the host nothing to do but what it does without launching.
-    other = spans.together(facts.loader_spans, spans.of((g.start, g.end) for g in facts.queue.long_gaps))
-    launching = spans.subtract(facts.whatif.replay.host, other)
-    saving = max(0.0, facts.whatif.saving(Change(host=launching)) - gaps * REMAINING_US)
+    saving = min(lost, max(0.0, _saving(facts) - gaps * REMAINING_US))
     return [
         Candidate(
             code="launch-bound",
@@ -69,6 +68,17 @@ def rule(facts: Facts) -> list[Candidate]:
             },
         )
     ]
+
+
+def _saving(facts: Facts) -> float:
+    """What the launches hold up of a step in which nothing else does: where the host waits, loads or works on something of its own it
+    cannot run ahead, and launches that come late after that are not slow. So the steps are played without all that, once with the
+    host's launching and once without. A graph leaves the host nothing to do but what it does without launching."""
+    whatif = facts.whatif
+    work = facts.queue.long_gaps if len(facts.steps) > 1 else []  # within one step nobody else speaks of them
+    other = spans.together(facts.loader_spans, spans.of((g.start, g.end) for g in work))
+    free = Change(host=other, waits={wait.call for wait in whatif.replay.waits})
+    return whatif.saving(replace(free, host=whatif.replay.host)) - whatif.saving(free)
 
 
 def _by_calls(facts: Facts) -> list[Candidate]:
@@ -112,12 +122,14 @@ def _lines(facts: Facts) -> list[tuple[SourceRef, float]]:
     """User statements by the gaps before their kernels, largest first."""
     lost: dict[tuple[str, int], float] = defaultdict(float)
     places: dict[tuple[str, int], SourceRef] = {}
+    measured = spans.measure(facts.queue.launch_spans)
+    scale = facts.late_us(facts.queue.launch_spans) / measured if measured else 1.0
     for gap in facts.queue.late_gaps:
         if gap.end - gap.start > LAUNCH_US:
             continue
         at = facts.line_of_event(gap.event)
         if at is not None:
-            lost[at.file, at.line] += (gap.end - gap.start) * facts.idle_scale  # like the whole of them
+            lost[at.file, at.line] += (gap.end - gap.start) * scale  # like the whole of them
             places[at.file, at.line] = at
     return [(places[key], us) for key, us in sorted(lost.items(), key=lambda item: -item[1])]
 

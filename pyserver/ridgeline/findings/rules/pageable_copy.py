@@ -13,9 +13,14 @@ from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import Work
 
-PINNED_SPEEDUP = 2.5
-"""Of the copy alone, pinned against pageable: a pageable copy goes through a staging buffer (4.4 against 12 GB/s over
-PCIe 3 in the traces this was set by). With non_blocking=True it also leaves the host free, which is counted apart."""
+LINK_GB_S = {7: 12.0, 8: 24.0, 9: 50.0}
+"""What a copy from pinned memory runs at, by the major compute capability and the PCI Express that goes with it (16 lanes of its third,
+fourth, fifth generation): 12 GB/s of a V100, 52 to 55 of an H200 in recordings. A pageable copy goes through a staging buffer that the
+host fills. With non_blocking=True the host is left free as well, which is counted apart."""
+LEAST_SPEEDUP = 1.5
+"""Of pinned against pageable where the link is not known to be faster."""
+LARGE = 1e6
+"""Bytes from which a copy's rate is the link's."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -35,12 +40,32 @@ def _happens_once(facts: Facts, rows: list[int]) -> bool:
     return not (facts.trace.device_events.work[before] == Work.KERNEL).any()
 
 
-def _mended(facts: Facts, rows: list[int], copies: set[int], waits: list[Block]) -> Change:
+def _link_gb_s(facts: Facts) -> float:
+    """The rate of pinned copies in this recording, else of the device's kind of link."""
+    events, copies = facts.trace.device_events, facts.copies()
+    pinned = [r for r in copies.tolist() if "pinned" in facts.event_name(r).lower() and events.bytes[r] >= LARGE]
+    if pinned:
+        return float(np.median(events.bytes[pinned] / events.dur[pinned])) / 1e3
+    info = next((d for d in facts.trace.devices if d.id == facts.device), None)
+    major = info.properties.get("computeMajor") if info is not None else None
+    return LINK_GB_S[min(max(LINK_GB_S), max(min(LINK_GB_S), major))] if isinstance(major, int) else LINK_GB_S[7]
+
+
+def _speedup(facts: Facts, rows: list[int]) -> float:
+    events = facts.trace.device_events
+    large = [r for r in rows if events.bytes[r] >= LARGE and events.dur[r] > 0]
+    if not large:
+        return LEAST_SPEEDUP
+    rate = float(events.bytes[large].sum() / events.dur[large].sum()) / 1e3
+    return max(LEAST_SPEEDUP, _link_gb_s(facts) / rate)
+
+
+def _mended(facts: Facts, rows: list[int], copies: set[int], waits: list[Block], speedup: float) -> Change:
     """From pinned memory the copies are shorter, and the host neither stages them nor waits for them."""
     calls = facts.trace.calls
     return Change(
         host=spans.of((float(calls.start[c]), float(calls.start[c] + calls.dur[c])) for c in copies if c >= 0),
-        faster=dict.fromkeys(rows, 1.0 / PINNED_SPEEDUP),
+        faster=dict.fromkeys(rows, 1.0 / speedup),
         waits={c for b in waits for c in b.calls},
     )
 
@@ -53,9 +78,10 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate
     waits = [b for b in facts.blocks if b.direction == "HtoD" and any(b.start <= s <= b.end for s in starts)]
     gap = spans.subtract(spans.together(*(b.gap for b in waits)), facts.loader_spans)
     exposed, idle = spans.measure(copying), facts.real(gap)
-    saving = exposed * (1.0 - 1.0 / PINNED_SPEEDUP) + idle
+    speedup = _speedup(facts, rows)
+    saving = exposed * (1.0 - 1.0 / speedup) + idle
     if facts.judged:
-        saving = facts.whatif.saving(_mended(facts, rows, mine, waits))
+        saving = facts.whatif.saving(_mended(facts, rows, mine, waits, speedup))
     known = [r for r in rows if np.isfinite(events.bytes[r])]
     nbytes, took = float(events.bytes[known].sum()), float(events.dur[known].sum())
     rate = f" at {nbytes / took / 1e3:.3g} GB/s" if known and took > 0 and nbytes > 0 else ""
@@ -77,7 +103,7 @@ def _candidate(facts: Facts, at: SourceRef | None, rows: list[int]) -> Candidate
             "gb_per_s": nbytes / took / 1e3 if rate else None,
             "exposed_us_per_step": facts.per_step(exposed),
             "gap_us_per_step": facts.per_step(idle),
-            "assumed_speedup": PINNED_SPEEDUP,
+            "assumed_speedup": speedup,
             "mend": "pin-memory",
         },
     )
