@@ -244,3 +244,11 @@ def test_operands_that_do_not_broadcast_are_not_multiplied() -> None:
     demand = aten.demand(kernel)
     assert demand is not None
     assert demand.write == 4 * 256 * 96 * 128 * 4
+
+
+def test_loops_that_only_read_are_passes() -> None:
+    # cunn_SoftMaxForward: maximum, sum, result, each in vectors and then what remains; counted 1488 for 32,000 halves a row
+    passes = (Loop(22, 1, 1, 16, 0), Loop(7, 1, 1, 2, 0), Loop(88, 1, 1, 16, 0), Loop(17, 1, 1, 2, 0), Loop(170, 1, 1, 16, 16), Loop(29, 1, 1, 2, 2))  # fmt: skip
+    code = Code(311, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, passes)
+    row = 32000 * 2 / 1024
+    assert of_warp(code, 1, row, row, (1, 1)) == pytest.approx(311 + row / 16 * (22 + 88 + 170))

@@ -109,20 +109,28 @@ UNROLLED = 8
 are few."""
 
 
+REMAINDER = 3
+"""Times less than the loop beside it that a loop moves in a trip which takes what that left."""
+
+
 def of_warp(code: Code, dimensions: int, read: float, written: float, taps: tuple[int, int]) -> float:
-    """Instructions of a warp. ``read`` and ``written`` are the bytes that a thread moves: they say how often the loop runs that moves
-    them; nests that move less are other ways of doing the same. ``taps`` are the rows of a window and its elements, for loops
-    within a loop."""
+    """Instructions of a warp. ``read`` and ``written`` are the bytes that a thread moves: they say how often a loop runs that moves
+    them. Loops that only read are passes over all of it, but for what an unrolled loop beside them leaves. ``taps`` are the rows of
+    a window and its elements, for loops within a loop."""
     total = code.once + code.dimension * (dimensions - 1)
     parts = nests(code)
-    carried = [sum(x.read + x.written for x in nest) for nest in parts]
-    main = max(carried, default=0)
-    for nest, bytes_moved in zip(parts, carried):
-        if bytes_moved == main > 0:
-            total += streamed(nest, read, written, taps)
-            main = -1
-        elif not bytes_moved:
+    puts = [sum(x.written for x in nest) for nest in parts]
+    moves = [sum(x.read + x.written for x in nest) for nest in parts]
+    writes = max(puts, default=0) if written else 0
+    for i, nest in enumerate(parts):
+        if not moves[i]:
             total += sum(loop.instructions for loop in nest)
+        elif puts[i] and written:
+            if puts[i] == writes:
+                total += streamed(nest, read, written, taps)
+                writes = -1  # what is written is written once: the others are other ways of doing it
+        elif REMAINDER * moves[i] > max(moves[max(0, i - 1) : i + 2]):
+            total += streamed(nest, read, 0.0, taps)
     return total
 
 
