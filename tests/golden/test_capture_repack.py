@@ -71,6 +71,24 @@ def test_what_is_left_out() -> None:
     assert events[0]["args"]["queued"] == 0
 
 
+def test_the_last_step_keeps_its_launches_and_their_work() -> None:
+    def step(ts: float) -> dict[str, Any]:
+        return {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{ts:.0f}", "ts": ts, "dur": 10.0}
+
+    def launch(ts: float, correlation: int, ran: float) -> list[dict[str, Any]]:
+        args = {"correlation": correlation}
+        return [
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": ts, "args": args},
+            {"ph": "X", "cat": "kernel", "name": "k", "ts": ran, "args": args},
+        ]
+
+    first, second = launch(2.0, 1, 13.0), launch(12.0, 2, 14.0)  # the first kernel runs late, within the second step
+    name = {"ph": "M", "name": "process_name"}
+    trace = {"traceEvents": [step(0.0), *first, step(10.0), *second, name]}
+    assert repack.last_step(trace)["traceEvents"] == [step(10.0), *second, name]
+    assert repack.last_step({"traceEvents": [*first, name]})["traceEvents"] == [*first, name]
+
+
 def test_the_small_archive_is_plain_and_always_the_same(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     one, two = (repack.repack(CAPTURES[-1], folder).read_bytes() for folder in (tmp_path, tmp_path / "again"))

@@ -1,9 +1,10 @@
 """Makes a capture small: what scoring does not read is left out, and what it reads lies plain in one xz archive.
 
-usage: repack.py OUT CAPTURE…     writes OUT/CAPTURE.tar.xz of each .tar.gz (or .tar.xz, made before), and says the sizes
+usage: repack.py OUT CAPTURE… [--last-step]     writes OUT/CAPTURE.tar.xz of each .tar.gz (or .tar.xz), and says the sizes
 
 Left out: Nsight Compute's raw page, ``info.json``, Python frames, arrows and instants of the trace, numbers that follow
-from others (blocks a multiprocessor, rates of copies), and the names of its temporary files. What is kept is kept as it is, so that the scores are the same to the bit (``test_capture_repack.py``).
+from others (blocks a multiprocessor, rates of copies), and the names of its temporary files. What is kept is kept as it is, so that the scores are the same to the bit (``test_capture_repack.py``). With ``--last-step`` the trace keeps its last step alone, the one that is scored: a
+quarter less, and times of one launch instead of the mean over the steps, so that a few verdicts near a limit move.
 """
 
 from __future__ import annotations
@@ -46,6 +47,26 @@ def slim(trace: dict[str, Any]) -> dict[str, Any]:
     return {**{k: v for k, v in trace.items() if k not in DROPPED_HEADERS}, "traceEvents": kept}
 
 
+def last_step(trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace from the start of its last step on; launches of earlier steps go with their device work."""
+    events = trace["traceEvents"]
+    starts = [e["ts"] for e in events if e.get("cat") == "user_annotation" and e["name"].startswith("ProfilerStep#")]
+    if not starts:
+        return trace
+    start = max(starts)
+    calls = ("cuda_runtime", "cuda_driver")
+    earlier = {e["args"].get("correlation") for e in events if e.get("cat") in calls and e["ts"] < start}
+
+    def stays(event: dict[str, Any]) -> bool:
+        if event.get("ph") != "X":
+            return True
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            return event["args"].get("correlation") not in earlier
+        return bool(event["ts"] >= start)
+
+    return {**trace, "traceEvents": [e for e in events if stays(e)]}
+
+
 def _without(event: dict[str, Any]) -> dict[str, Any]:
     """The event without the arguments that nothing reads."""
     if not DROPPED_ARGUMENTS & event.get("args", {}).keys():
@@ -53,12 +74,13 @@ def _without(event: dict[str, Any]) -> dict[str, Any]:
     return {**event, "args": {k: v for k, v in event["args"].items() if k not in DROPPED_ARGUMENTS}}
 
 
-def contents(archive: Path) -> dict[str, bytes]:
+def contents(archive: Path, *, last: bool = False) -> dict[str, bytes]:
     """Name in the small archive to content, of a capture as ``run.sh`` or an earlier run of this writes it."""
     files: dict[str, bytes] = {}
     with tarfile.open(archive) as tar:
         given = {Path(m.name).name: stream.read() for m in tar if m.isfile() and (stream := tar.extractfile(m))}
     trace = json.loads(given["trace.json"] if "trace.json" in given else gzip.decompress(given["trace.json.gz"]))
+    trace = last_step(trace) if last else trace
     files["trace.json"] = json.dumps(slim(trace), separators=(",", ":")).encode()
     files |= {name: given[name] for name in PLAIN if name in given}
     if "generated.tar.gz" in given:
@@ -81,21 +103,23 @@ def packed(files: dict[str, bytes]) -> bytes:
     return raw.getvalue()
 
 
-def repack(archive: Path, out: Path) -> Path:
+def repack(archive: Path, out: Path, *, last: bool = False) -> Path:
     """Writes ``out/NAME.tar.xz``: the same bytes whenever it is run."""
     small = out / f"{archive.name.split('.')[0]}.tar.xz"
-    small.write_bytes(lzma.compress(packed(contents(archive)), format=lzma.FORMAT_XZ, filters=FILTERS))
+    small.write_bytes(lzma.compress(packed(contents(archive, last=last)), format=lzma.FORMAT_XZ, filters=FILTERS))
     return small
 
 
 def main(argv: list[str]) -> int:
+    last = "--last-step" in argv
+    argv = [a for a in argv if a != "--last-step"]
     if len(argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2
     out = Path(argv[0])
     out.mkdir(parents=True, exist_ok=True)
     for path in map(Path, argv[1:]):
-        small = repack(path, out)
+        small = repack(path, out, last=last)
         print(f"{small.name}: {path.stat().st_size} -> {small.stat().st_size} bytes")
     return 0
 
