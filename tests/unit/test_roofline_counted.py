@@ -270,6 +270,18 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         convolved([64, 3, 224, 224], [96, 3, 4, 4], ["[0, 0]", "[4, 4]"], HALF, 102.0, "void precomputed_convolve_sgemm<__half, 128, 6, 7, 3, 3, 5, 1, false>", (3136, 1, 1), 256),
         69, 72, 6,
     ),
+    "attention in single precision: registers do not suffice": (
+        op("aten::_efficient_attention_forward", [[48, 256, 16, 64]] * 3, [F32] * 3, 419.2, "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel)", grid=(4, 16, 48), block=(32, 4, 1)),
+        49, 70, 7,
+    ),
+    "the same of 35 by 35 and heads 24 wide": (
+        op("aten::_efficient_attention_forward", [[2048, 35, 8, 24]] * 3, [F32] * 3, 533.9, "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel)", grid=(1, 8, 2048), block=(32, 4, 1)),
+        50, 67, 8,
+    ),
+    "its gradient": (
+        op("aten::_efficient_attention_backward", [[48, 256, 16, 64]] * 4, [F32] * 4, 959.6, "fmha_cutlassB_f32_aligned_64x64_k64_sm80(PyTorchMemEffAttention::AttentionBackwardKernel)", grid=(4, 16, 48), block=(128, 1, 1)),
+        45, 34, 10,
+    ),
     "moments of channels, read twice": (
         op("aten::cudnn_batch_norm", [[64, 64, 112, 112], *[[64]] * 4], [F32] * 5, 460.4, "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", grid=(64, 1, 1), block=(512, 1, 1)),
         25, 27, 3,

@@ -235,22 +235,33 @@ def test_rows_of_tiles_are_padded_to_the_height_of_a_persistent_grid() -> None:
     assert found == [2.0 * rows * 128 * 256 * 128 for rows in (104, 98)]
 
 
-def test_attention_in_single_precision_multiplies_three_times() -> None:
-    """Per 32 scores of heads 64 wide: 17 instructions for each of four times 32 columns, beside the softmax."""
-    demands = []
-    for kind in ("c10::Half", "float"):
-        dims = [[8, 1024, 16, 64]] * 3
-        kernel = op(
-            "aten::_efficient_attention_forward", dims, [kind] * 3, 900.0, f"fmha_cutlassF_{kind}_aligned_64x64_rf_sm80"
-        )
-        demand, _ = demand_of(kernel, H200)
-        assert demand is not None
-        assert demand.doubtful
-        demands.append(demand)
-    half, single = demands
-    assert single.tensor_flops == 3 * (half.tensor_flops or 0.0)
-    scores = 8 * 16 * 1024 * 1024
-    assert (single.issued or 0.0) - (half.issued or 0.0) == scores / 32 * attention.SINGLE_ISSUE * 4
+@pytest.mark.parametrize(
+    ("tokens", "width", "units", "place", "spilled"),
+    [
+        (64, 64, 4, "64x64_rf", 23 * 2 + 32 * 2 + 93),
+        (35, 24, 3, "64x64_rf", 23 + 32 * 2 + 93),  # one depth of 32; results as wide as 64
+        (65, 64, 16, "64x64_rf", 4 * (23 * 2 + 32 * 2 + 93)),  # blocks of 64 by 64
+        (64, 128, 16, "64x128_rf", 0),
+    ],
+)
+def test_attention_in_single_precision_by_its_units(
+    tokens: int, width: int, units: int, place: str, spilled: int
+) -> None:
+    """Units of 32 by 32 by 32 for each warp of a block, 3 x 32 matrix instructions each."""
+    kernel = op(
+        "aten::_efficient_attention_forward",
+        [[8, tokens, 16, width]] * 3,
+        ["float"] * 3,
+        900.0,
+        f"fmha_cutlassF_f32_aligned_{place}_sm80(PyTorchMemEffAttention::AttentionKernel)",
+        grid=(1, 16, 8),
+        block=(32, 4, 1),
+    )
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    warps = 8 * 16 * 4
+    assert demand.tensor_flops == warps * units * 3 * 2 * 32**3
+    assert (demand.cache_write or demand.write or 0.0) - (demand.write or 0.0) == warps * spilled * 128
 
 
 @pytest.mark.parametrize(

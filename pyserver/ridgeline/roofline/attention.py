@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from ridgeline.roofline import attention_single
 from ridgeline.roofline.aten import OTHER
 from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.dtypes import rate_key
@@ -25,9 +26,6 @@ OLD_ISSUE, ISSUE = 20.0, 9.0
 """Warp instructions for 32 scores, twice as many backwards: softmax, scaling, masking; with older instructions. Read off Nsight Compute on an H200."""
 ROWS = 256
 """Queries that a block works off at once, each of its warps with what it needs before and after."""
-SINGLE_PARTS, SINGLE_ISSUE = 3, 17.0
-"""Products of tf32 for one of single precision, and warp instructions for 32 scores and 32 columns of a head: matrix instructions, loads,
-parts taken (15 to 18 in PyTorch's fmha_cutlassF_f32_aligned kernels of three tiles, disassembled)."""
 SHARED = {False: 1.56, True: 7.3}
 """Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, forwards and backwards (same source)."""
 TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
@@ -165,10 +163,8 @@ def demand(kernel: KernelInput, work: Attention) -> Demand:
         old = bool(OLD_INSTRUCTIONS.search(kernel.symbol)) or "fmha_cutlass" in symbol or "flash_" in symbol
         result.tensor_rate = OLD_RATE if old else 1.0
         result.issued = rows * OLD_ISSUE * (2 if work.backward else 1)
-        if work.itemsize == 4:  # each product of single precision is three of tf32, of parts that warps take apart
-            result.tensor_flops *= SINGLE_PARTS
-            products = (work.width + work.value_width) / 32 * (BACKWARD_FACTOR if work.backward else 1)
-            result.issued += rows * SINGLE_ISSUE * products
+        sides = (work.batch * work.heads, work.queries, work.keys, work.width, work.value_width)
+        attention_single.demand(kernel, result, sides, work.scores / math.prod(sides[:3]))
         result.doubtful = True
         return result
     filled, width = blocks(work, kernel.symbol)
