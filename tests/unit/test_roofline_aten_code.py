@@ -252,3 +252,40 @@ def test_loops_that_only_read_are_passes() -> None:
     code = Code(311, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, passes)
     row = 32000 * 2 / 1024
     assert of_warp(code, 1, row, row, (1, 1)) == pytest.approx(311 + row / 16 * (22 + 88 + 170))
+
+
+def test_a_pointwise_kernel_of_cat_copies_one_part() -> None:
+    copy = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#10}::operator()() const::{lambda(c10::Half)#1}>(at::TensorIteratorBase&, at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#10}::operator()() const::{lambda(c10::Half)#1} const&)::{lambda(int)#1}>(int, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#10}::operator()() const::{lambda(c10::Half)#1}>(at::TensorIteratorBase&, at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#10}::operator()() const::{lambda(c10::Half)#1} const&)::{lambda(int)#1})"
+    part = [2, 32, 64, 96, 96]
+    kernel = launch("cat", [[part, part], []], copy, (73728, 1, 1), (128, 1, 1), input_types=["TensorList", "Scalar"], input_strides=None)  # fmt: skip
+    demand = aten.demand(kernel)
+    assert demand is not None
+    assert demand.read == demand.write == math.prod(part) * 2  # the type is in the name alone
+    assert of_a_warp(kernel) == 170  # counted: two dimensions
+
+
+@pytest.mark.parametrize(
+    ("symbol", "each"),
+    [
+        ("void at::native::vectorized_elementwise_kernel<4, F>(int)", 8),
+        ("void at::native::vectorized_elementwise_kernel<16, F>(int)", 16),
+        ("unrolled_elementwise_kernel<F, std::array<char*, 2ul>, 4, TrivialOffsetCalculator<1, unsigned int>>", 4),
+        ("void at::native::elementwise_kernel<128, 2, F>(int)", 2),
+        ("void at::native::reduce_kernel<512, 1, F>(int)", None),
+    ],
+)
+def test_elements_that_a_thread_has_places_for(symbol: str, each: int | None) -> None:
+    assert pointwise.most_of_thread(symbol) == each
+
+
+@pytest.mark.parametrize(
+    ("symbol", "size"),
+    [
+        ("f<OpaqueType<8u>, unsigned>", 8),
+        ("{lambda(c10::BFloat16)#1}", 2),
+        ("{lambda(unsigned char)#1}", 1),
+        ("f", None),
+    ],
+)
+def test_bytes_of_what_is_copied_are_in_the_name(symbol: str, size: int | None) -> None:
+    assert aten.element_bytes(symbol) == size

@@ -4,6 +4,7 @@ op's recorded tensors; instructions from the kernel's kind and the function it c
 from __future__ import annotations
 
 import math
+import re
 
 from ridgeline.roofline import pointwise
 from ridgeline.roofline.aten_issue import literal_list, machine_code, reduced, scanned, sizes_of
@@ -50,6 +51,7 @@ SELECT_KEY = {"computeBlockDigitCounts": (130.0, 21.0), "mbtopk::gatherTopK": (1
 """Instructions a thread and a key of the two kernels of a selection that look at all of them, when it takes several blocks a slice (same source)."""
 SORT_ISSUE, SORT_SHARED = 726.0, 317.0
 """Instructions, and clocks of shared memory, of a warp that sorts what was chosen, 16 values a slice (same source)."""
+OPAQUE, COPIED = re.compile(r"OpaqueType<(\d+)"), re.compile(r"\{lambda\(([\w:<> ]+)\)#1\}")
 ROWS = ("tensor_kernel_scan_innermost_dim", "reduce_kernel")
 ORDERS = ("sort", "radix", "topk", "bitonic", "scan", "unique", "nonzero", "cub::", "thrust", "mode", "kthvalue")
 
@@ -347,11 +349,25 @@ def reduced_bytes(found: list[Tensor], threads: float, kernel: KernelInput) -> f
 
 
 def joined(kernel: KernelInput) -> Demand | None:
-    """``cat`` and ``stack``: everything read once and written once."""
+    """``cat`` and ``stack``: everything read once and written once; but a pointwise kernel copies one of the parts, which are taken to be
+    as large as it has places for."""
     lists = tensor_lists(kernel)
     if not lists:
         return None
-    size = next((s for s in (itemsize(t) for t in kernel.input_types or []) if s), 4)
-    total = float(sum(math.prod(s) for s in lists[0]) * size)
+    size = element_bytes(kernel.symbol) or 4
     threads = float(math.prod(kernel.grid or (1,)) * math.prod(kernel.block or (1,)))
-    return Demand(read=total, write=total, flops=0.0, issued=threads / 32 * OTHER + total / size / 32 * 6, guessed=True)
+    total = float(sum(math.prod(s) for s in lists[0]))
+    each = pointwise.most_of_thread(kernel.symbol)
+    if each and kernel.grid:
+        parts = [math.prod(s) for s in lists[0] if math.prod(s) <= threads * each]
+        total = float(min(total, max(parts))) if parts else min(total, threads * each)
+    moved = total * size
+    return Demand(read=moved, write=moved, flops=0.0, issued=threads / 32 * OTHER + total / 32 * 6, guessed=True)
+
+
+def element_bytes(symbol: str) -> int | None:
+    """Of a kernel that copies: the profiler records no types of lists, but its name has a type of their size or their own."""
+    if match := OPAQUE.search(symbol):
+        return int(match.group(1))
+    match = COPIED.search(symbol)
+    return itemsize(match.group(1)) if match else None

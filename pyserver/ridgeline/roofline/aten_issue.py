@@ -54,6 +54,8 @@ def machine_code(result: Demand, kernel: KernelInput) -> None:
         return
     operands = restrided(kernel, found) if "_scatter_gather" in kernel.symbol else found
     left = pointwise.dimensions([t for t in operands if t.shape]) if code.dimension else 1
+    if base_name(kernel) in ("cat", "stack"):
+        left = 2  # what lies within a part, and the parts of the result
     if base_name(kernel) == "flip" and found:
         left = max(left, len(found[0].shape) - len(reduced_dimensions(kernel, len(found[0].shape))) and 2)
     if "indexFunc" in kernel.symbol and len(found) > 1:  # a trip is an element, added by one instruction or exchanged

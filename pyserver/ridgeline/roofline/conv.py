@@ -52,8 +52,10 @@ LAYOUT = (
 )
 PREPARATION = ("init_device_workspace",)
 SPLIT_REDUCTION = ("reducesplitk", "splitkreduce", "execute_split_k_kernel")
-LAYOUT_TILE, LAYOUT_ISSUE = 1024, 30.0
-"""Elements a block, and instructions for 32 of them, of cuDNN's layout conversions: read off Nsight Compute."""
+LAYOUT_TILE, LAYOUT_ISSUE, LAYOUT_EDGE, LAYOUT_BUSY = 1024, 24.0, 12.0, 30.0
+"""Elements a block of cuDNN's layout conversions; instructions for 32 of them, and more where the block is the one along the channels
+that looks where they end: a hundred launches, nearly all within 8 %. Towards channels last a unit without a counter of its own is as busy
+as these would keep the schedulers, read off Compute Throughput (Nsight Compute)."""
 GROUPED = re.compile(r"_g(\d+)(?:_|$)")
 """Channels of the groups that a block of cuDNN's grouped kernels multiplies at once."""
 FIRST_LAYER = re.compile(r"image_first_layer\w*_k\d+c(\d+)r(\d+)s(\d+)_stride\d+x\d+_tile(\d+)x(\d+)x(\d+)")
@@ -401,7 +403,9 @@ def layout_change(kernel: KernelInput, work: Convolution, sizes: tuple[int, int,
     itemsize = 2 if any(mark in kernel.symbol for mark in ("__half", "bfloat16", "BFloat16")) else 4
     elements = float(math.prod(kernel.grid or (1,)) * LAYOUT_TILE)
     moved = min(elements * itemsize, float(max(sizes)))
-    issue = LAYOUT_ISSUE
+    issue = LAYOUT_ISSUE + LAYOUT_EDGE / max(1, (kernel.grid or (1, 1))[1])
+    if "nchwToNhwc" in kernel.symbol:
+        issue = max(issue, LAYOUT_BUSY)
     accesses = 4  # loaded, written to shared memory, read there the other way round, stored
     # the one whose sides the grid has: blocks of positions, of channels, of images
     for shape in (work.weight.shape, work.input.shape, work.output_shape):

@@ -54,6 +54,7 @@ and into words."""
 MOST_ELEMENTS = 256
 """More than a thread of these kernels takes (CUDALoops.cuh: 4 to 16), with room for kernels that loop."""
 LOOP = re.compile(r"(?<![a-z_])elementwise_kernel<\d+, (\d+)")
+VECTORS, UNROLLED = re.compile(r"vectorized_elementwise_kernel<(\d+)"), re.compile(r", (\d+), TrivialOffsetCalculator")
 STRIDED = 12.0
 """An element of ``elementwise_kernel``: for each operand an address, a bounds check and an access; for each dimension a division
 by a multiplication (wide product, shift, remainder) and a product for each operand. ``unrolled_elementwise_kernel`` takes two an
@@ -78,6 +79,15 @@ def elements_of_thread(symbol: str) -> int | None:
     """Of ``elementwise_kernel``, whose second template argument it is; None for other kernels."""
     match = LOOP.search(symbol)
     return int(match.group(1)) if match else None
+
+
+def most_of_thread(symbol: str) -> int | None:
+    """The same of all three pointwise kernels: where vectors are of sixteen elements, a thread takes one, else eight elements."""
+    if match := VECTORS.search(symbol):
+        return max(VECTOR_ELEMENTS, int(match.group(1)))
+    if match := UNROLLED.search(symbol):
+        return int(match.group(1))
+    return elements_of_thread(symbol)
 
 
 def room(kernel: KernelInput) -> int | None:
