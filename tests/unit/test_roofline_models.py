@@ -312,6 +312,31 @@ def test_a_recurrent_network_in_one_kernel_waits_for_its_steps() -> None:
     assert found.borderline
 
 
+@pytest.mark.parametrize(
+    ("columns", "depth", "blocks", "counted"),
+    [  # megabytes that memory delivered (Nsight Compute): 1024 columns are eight tiles, which clusters of four make two
+        (1024, 4096, 120, 440.6),
+        (1024, 3072, 120, 279.2),
+        (1024, 1024, 132, 273.4),
+        (128, 1024, 132, 51.0),  # one tile: read once
+    ],
+)
+def test_longer_sides_are_swept_for_every_cluster(columns: int, depth: int, blocks: int, counted: float) -> None:
+    symbol = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1_execute_segment_k_off_kernel"
+    kernel = op(
+        "aten::mm",
+        [[12288, depth], [depth, columns]],
+        ["float"] * 2,
+        300.0,
+        symbol,
+        grid=(blocks, 1, 1),
+        block=(384, 1, 1),
+    )
+    demand, _ = demand_of(kernel, H200)
+    assert demand is not None
+    assert (demand.fetched or 0.0) / 1e6 == pytest.approx(counted, rel=0.11)
+
+
 def test_attention_layouts_and_masks() -> None:
     types = [BF16] * 3
     heads_second = attention.attention(

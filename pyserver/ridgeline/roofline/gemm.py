@@ -12,6 +12,7 @@ from ridgeline.roofline.dtypes import rate_key
 from ridgeline.roofline.inputs import KernelInput
 from ridgeline.roofline.simt import without_matrix_units
 from ridgeline.roofline.tensors import Tensor, base_name, tensors
+from ridgeline.roofline.traffic import KEPT
 from ridgeline.roofline.warp_fed import SINGLE, blocks_along, feed, one_by_one, programs, transposed_factors, warps
 
 PRODUCTS = {
@@ -40,6 +41,10 @@ HOPPERS_XMMA = re.compile(r"sm90_xmma_gemm\w*warpgroupsize")
 """Its first side lies along the rows of a result that is stored by rows, the second along its columns."""
 SWEEPING = re.compile(r"sm90_xmma_gemm\w*_n[nt]_n_tilesize\w*warpgroupsize1x1x1")
 """Of its kernels those that go along the longer side first (three products that memory delivers two and three times)."""
+MOST_SWEEPS = 8
+"""Tiles of the shorter side up to which they were seen to do so (nine products, two of them with more)."""
+FOUR, FOURS = 4, 120
+"""Blocks of a cluster, and blocks of the grid that such clusters fill on Hopper's 132 multiprocessors: groups of them hold no whole number of fours."""
 CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_(\d+)x(\d+)")
 """Of nvjet's names, after the tile and its depth and stages: blocks of a cluster along each side of a tile."""
 NVJET_LETTERS = re.compile(r"nvjet_\w*_[NT][NT]([NT])(?:_|$)")
@@ -210,13 +215,14 @@ def by_tiles(
         result.cache_write = (result.write or 0.0) * (piece + LINE - begins) / piece
 
 
-def swept(work: Product, tile: tuple[int, int, int], cache_bytes: int) -> float:
+def swept(kernel: KernelInput, work: Product, tile: tuple[int, int, int], cache_bytes: int) -> float:
     """Bytes from memory where blocks go along the longer side of the result first: its factor is read again for every tile of
-    the shorter side, as far as it does not stay in the cache beside what is written meanwhile."""
+    the shorter side (or for those of a cluster), as far as it does not stay in the half of the cache that keeps what is read."""
     sides = sorted((up(n, size) // size, float(n * work.k * work.itemsize)) for n, size in zip((work.m, work.n), tile))
-    (sweeps, _), (_, longer) = sides
-    lost = (longer + work.write / sweeps) / cache_bytes - 1
-    return work.read + (sweeps - 1) * longer * min(1.0, max(0.0, lost))
+    (tiles, _), (_, longer) = sides
+    sweeps = min(MOST_SWEEPS, -(-tiles // (FOUR if programs(kernel) == FOURS else 1)))
+    lost = 1 - cache_bytes * KEPT / (longer + work.write / sweeps)
+    return work.read + (sweeps - 1) * longer * max(0.0, lost)
 
 
 def turned(result: Demand, kernel: KernelInput, tile: tuple[int, int, int], across: tuple[bool, bool]) -> None:
@@ -284,7 +290,7 @@ def demand(kernel: KernelInput, work: Product, cache_bytes: int | None = None) -
         if tile:
             by_tiles(result, symbol, tile, (work.batch, m, n, work.k), work.itemsize, work.out_itemsize)
         if tile and cache_bytes and SWEEPING.search(symbol) and work.batch == 1:
-            result.fetched = swept(work, tile, cache_bytes)
+            result.fetched = swept(kernel, work, tile, cache_bytes)
         if "xmma" in lowered or "nvjet" in lowered:  # the sums pass through shared memory on their way out
             result.shared_clocks += sums_stored(symbol, work.write, work.out_itemsize)
         if tile and "xmma" in lowered and result.flop_type == "tf32":
