@@ -282,6 +282,14 @@ COUNTED: dict[str, tuple[KernelInput, float, float, float]] = {
         op("aten::_efficient_attention_backward", [[48, 256, 16, 64]] * 4, [F32] * 4, 959.6, "fmha_cutlassB_f32_aligned_64x64_k64_sm80(PyTorchMemEffAttention::AttentionBackwardKernel)", grid=(4, 16, 48), block=(128, 1, 1)),
         45, 34, 10,
     ),
+    "a volume of one channel made one of 32, on its way back": (
+        op("aten::cudnn_convolution", [[2, 1, 64, 96, 96], [32, 1, 3, 3, 3], *[[]] * 7], [HALF, HALF, *["ScalarList"] * 3, *["Scalar"] * 4], 72.6, "void cudnn::engines_precompiled::nhwcToNchwKernel<__half, __half, float, true, false, (cudnnKernelDataType_t)0>", grid=(18432, 1, 2), block=(256, 1, 1), concrete_inputs=["", "", "[1, 1, 1]", "[1, 1, 1]", "[1, 1, 1]", "1", "True", "False", "True"]),
+        63, 40, 5,
+    ),
+    "the gradient of an image for three filters, before Hopper's": (
+        op("aten::convolution_backward", [[16, 3, 192, 192], [16, 64, 192, 192], [3, 64, 3, 3], *[[]] * 8], [F32, F32, F32, *["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"], 93.7, "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688dgrad_optimized_tf32_256x64_16x4_nhwc_unity_stride_align4>", grid=(2304, 1, 1), block=(128, 1, 1), concrete_inputs=["", "", "", "[3]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]"]),
+        42, 73, 8,
+    ),
     "moments of channels, read twice": (
         op("aten::cudnn_batch_norm", [[64, 64, 112, 112], *[[64]] * 4], [F32] * 5, 460.4, "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>", grid=(64, 1, 1), block=(512, 1, 1)),
         25, 27, 3,

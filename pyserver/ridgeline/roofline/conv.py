@@ -52,7 +52,8 @@ LAYOUT = (
 )
 PREPARATION = ("init_device_workspace",)
 SPLIT_REDUCTION = ("reducesplitk", "splitkreduce", "execute_split_k_kernel")
-LAYOUT_TILE, LAYOUT_ISSUE, LAYOUT_EDGE, LAYOUT_BUSY = 1024, 24.0, 12.0, 30.0
+LAYOUT_ISSUE = {"nhwcToNchw": 24.0, "nchwToNhwc": 20.0}
+LAYOUT_TILE, LAYOUT_EDGE, LAYOUT_BUSY = 1024, 16.0, 30.0
 """Elements a block of cuDNN's layout conversions; instructions for 32 of them, and more where the block is the one along the channels
 that looks where they end: a hundred launches, nearly all within 8 %. Towards channels last a unit without a counter of its own is as busy
 as these would keep the schedulers, read off Compute Throughput (Nsight Compute)."""
@@ -373,8 +374,6 @@ def implicit(result: Demand, kernel: KernelInput, work: Convolution, tile: tuple
         return
     feed(result, kernel, (positions, filters, depth), blocks, steps, size)
     placed(result, kernel, (positions, filters, depth), blocks, steps, size)
-    if "cutlass" in kernel.symbol:  # a line looked up for every row of a tile
-        result.shared_clocks += 4 * blocks * steps * (positions + filters) * ROW_LOOKED_UP
 
 
 def placed(
@@ -387,6 +386,8 @@ def placed(
     copies = blocks * steps * (tile[0] + tile[1]) * tile[2] * size / COPIED / 32
     before = blocks * warps(kernel) * PROLOGUE * aten.OTHER
     result.issued = (result.issued or 0.0) + copies * pointwise.STRIDED + before
+    if "cutlass" in kernel.symbol:  # a line looked up for every row of a tile
+        result.shared_clocks += 4 * blocks * steps * (tile[0] + tile[1]) * ROW_LOOKED_UP
 
 
 def first_layer(result: Demand, kernel: KernelInput, sizes: tuple[int, ...]) -> None:
@@ -403,12 +404,15 @@ def layout_change(kernel: KernelInput, work: Convolution, sizes: tuple[int, int,
     itemsize = 2 if any(mark in kernel.symbol for mark in ("__half", "bfloat16", "BFloat16")) else 4
     elements = float(math.prod(kernel.grid or (1,)) * LAYOUT_TILE)
     moved = min(elements * itemsize, float(max(sizes)))
-    issue = LAYOUT_ISSUE + LAYOUT_EDGE / max(1, (kernel.grid or (1, 1))[1])
-    if "nchwToNhwc" in kernel.symbol:
+    kind = next((mark for mark in LAYOUT_ISSUE if mark in kernel.symbol), None)
+    issue = LAYOUT_ISSUE[kind] + LAYOUT_EDGE / blocks_along(kernel, 1) if kind else LAYOUT_BUSY
+    if kind != "nhwcToNchw":
         issue = max(issue, LAYOUT_BUSY)
     accesses = 4  # loaded, written to shared memory, read there the other way round, stored
     # the one whose sides the grid has: blocks of positions, of channels, of images
-    for shape in (work.weight.shape, work.input.shape, work.output_shape):
+    made = {"output": work.output_shape, "input": work.input.shape, "weight": work.weight.shape}[work.makes]
+    results = (made,) if kind == "nhwcToNchw" else ()  # which come back, where others have as many blocks
+    for shape in (*results, work.weight.shape, work.input.shape, work.output_shape):
         positions = math.prod(shape[2:])
         sides = [-(-positions // THIN), -(-shape[1] // THIN), shape[0]]
         if kernel.grid and list(kernel.grid) == sides:
