@@ -475,9 +475,9 @@ def code_of(name: str, code: Sequence[Instruction]) -> aten_code.Code:
 
 
 LEFT_OUT = re.compile(
-    r"flash|cutlass|fmha|nccl|c10d|all_reduce|symm|two_shot|one_shot|multimem|nvshmem|PyTorchMemEff|tinygemm|rocm|sparse|jagged|sampled"
+    r"multi_tensor_apply|flash|cutlass|fmha|nccl|c10d|all_reduce|symm|two_shot|one_shot|multimem|nvshmem|PyTorchMemEff|tinygemm|rocm|sparse|jagged|sampled"
     r"|Float8|Float4|signed char|complex<double>|complex<c10::Half>|UInt|quint|qint|\bbits|native::apply_kernel|_elemwise_kernel"
-    r"|DeviceSegmentedRadixSort|kernelPointwiseApply|cub::detail::merge|radixSortKVInPlace|vectorized_elementwise_kernel<(2|8|16),"
+    r"|DeviceSegmentedRadixSort|kernelPointwiseApply|cub::detail::merge|vectorized_elementwise_kernel<(2|8|16),"
     r"|reduce_kernel<256|unfold_backward"
 )
 """Other models' kernels, rare types, and those of which others in the table say the same (vectors of another width)."""

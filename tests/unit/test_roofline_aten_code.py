@@ -289,3 +289,19 @@ def test_elements_that_a_thread_has_places_for(symbol: str, each: int | None) ->
 )
 def test_bytes_of_what_is_copied_are_in_the_name(symbol: str, size: int | None) -> None:
     assert aten.element_bytes(symbol) == size
+
+
+@pytest.mark.parametrize(("size", "items", "bits"), [("float", 32, 32), ("c10::Half", 4, 16)])
+def test_sorts_of_slices_go_over_four_bits_in_a_pass(size: str, items: int, bits: int) -> None:
+    symbol = f"void at::native::radixSortKVInPlace<2, -1, 32, {items}, {size}, long, unsigned int>(int)"
+    code = code_of(symbol)
+    assert code is not None
+    longest = max(x.instructions for x in code.loops)
+    each = aten_code.in_passes(symbol, bits // 4)
+    assert each == code.once + sum(x.instructions for x in code.loops) + (bits // 4 - 1) * longest
+    kernel = launch("topk", [[4096, 32768], []], symbol, (4096, 1, 1), (32, 1, 1), input_types=[size, "Scalar"])
+    demand = aten.demand(kernel)
+    assert demand is not None
+    assert demand.issued == 4096 * each
+    assert demand.read == 4096 * 32 * items * (bits // 8 + 8)  # of what was chosen, not of the whole slices
+    assert aten_code.in_passes("radixSortKVInPlace<2, -1, 32, 5, float, long>", 8) is None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 
-from ridgeline.roofline import pointwise
+from ridgeline.roofline import aten_code, pointwise
 from ridgeline.roofline.aten_issue import literal_list, machine_code, reduced, scanned, sizes_of
 from ridgeline.roofline.costs import COST, DOUBLE, SPECIAL
 from ridgeline.roofline.demand import Demand
@@ -47,6 +47,8 @@ BAGS = ("grad_weight", "sum_and_scatter")
 SELECTIONS = {"topk", "kthvalue", "median", "mode"}
 SELECT_BITS = 2
 """Bits of the keys that a pass of a radix selection decides (ATen/native/cuda/SortingRadixSelect.cuh)."""
+RADIX, RADIX_VALUE = re.compile(r"radixSortKVInPlace<-?\d+, -?\d+, \d+, (\d+)"), 270.0
+"""Values a thread, and instructions for 32 of them, of a sort of a slice by a block (``Sort.cu``), where the table does not have it."""
 SELECT_KEY = {"computeBlockDigitCounts": (130.0, 21.0), "mbtopk::gatherTopK": (194.0, 67.0)}
 """Instructions a thread and a key of the two kernels of a selection that look at all of them, when it takes several blocks a slice (same source)."""
 SORT_ISSUE, SORT_SHARED = 726.0, 317.0
@@ -112,7 +114,7 @@ def by_kind(kernel: KernelInput) -> Demand | None:
         result.scattered = max(lines) > 2
         if crossed(found[0], found[1]):
             transposed(result, found[0], found[1], elements, threads)
-    if "mbtopk" in symbol or "bitonicSortKVInPlace" in symbol:
+    if "mbtopk" in symbol or "SortKVInPlace" in symbol:
         selection(result, symbol, found[0], threads)
         return result
     if any(mark in lowered for mark in ORDERS) and not any(mark in symbol for mark in (*KINDS, *ROWS)):
@@ -160,6 +162,12 @@ def selection(result: Demand, symbol: str, keys: Tensor, threads: float) -> None
     if "bitonic" in symbol:
         result.read = threads * (keys.itemsize + 8.0)  # a value and its index
         result.issued, result.shared_clocks = (threads / 32 * n for n in (SORT_ISSUE, 4 * SORT_SHARED))
+    if match := RADIX.search(symbol):  # a block sorts a slice: in each pass by four bits of the keys
+        values = threads * int(match.group(1))
+        result.read = result.write = min(values, keys.elements) * (keys.itemsize + 8.0)
+        each = aten_code.in_passes(symbol, 2 * keys.itemsize)
+        result.issued = threads / 32 * each if each else values / 32 * RADIX_VALUE
+        result.doubtful = each is None
     result.fetched = result.read
 
 

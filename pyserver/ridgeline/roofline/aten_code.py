@@ -109,6 +109,15 @@ UNROLLED = 8
 are few."""
 
 
+def in_passes(symbol: str, passes: int) -> float | None:
+    """Instructions of a warp of a kernel whose longest loop runs as often as told; None where the table does not have it."""
+    code = code_of(symbol)
+    if code is None:
+        return None
+    longest = max((x.instructions for x in code.loops), default=0)
+    return float(code.once + sum(x.instructions for x in code.loops) + (passes - 1) * longest)
+
+
 REMAINDER = 3
 """Times less than the loop beside it that a loop moves in a trip which takes what that left."""
 
