@@ -305,3 +305,11 @@ def test_sorts_of_slices_go_over_four_bits_in_a_pass(size: str, items: int, bits
     assert demand.issued == 4096 * each
     assert demand.read == 4096 * 32 * items * (bits // 8 + 8)  # of what was chosen, not of the whole slices
     assert aten_code.in_passes("radixSortKVInPlace<2, -1, 32, 5, float, long>", 8) is None
+
+
+def test_passes_within_a_loop() -> None:
+    # cunn_SpatialSoftMaxForward: maximum and sum read the whole dimension, the third pass reads and writes it
+    inner = (Loop(10, 3, 1, 4, 0), Loop(11, 3, 0, 0, 0), Loop(18, 3, 1, 4, 0), Loop(20, 3, 1, 4, 4))
+    code = Code(27, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, (Loop(13, 1, 0, 0, 0), Loop(45, 2, 0, 0, 0), *inner))
+    trips = 56.0 / 4
+    assert of_warp(code, 1, 56.0, 56.0, (1, 1)) == 27 + 13 + 45 + trips * (10 + 18 + 20)

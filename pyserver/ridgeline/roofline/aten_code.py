@@ -156,6 +156,9 @@ def streamed(nest: tuple[Loop, ...], read: float, written: float, taps: tuple[in
     if loop.loads < UNROLLED or (place == 0 and len(nest) > 1):
         trips = max(1.0, trips)
     around = sum(x.instructions for x in nest[:place] if x.depth < loop.depth)
+    beside = [x for x in nest if x.depth == loop.depth and x is not loop and not x.written] if loop.depth > 1 else []
+    if taps == (1, 1):
+        around += sum(max(1.0, read / x.read) * x.instructions for x in beside if REMAINDER * x.read > loop.read)
     within = [x for x in nest[place + 1 :] if x.depth > loop.depth]
     return around + trips * (loop.instructions + (window(within, taps) if taps != (1, 1) else once(within)))
 
