@@ -155,7 +155,7 @@ def streamed(nest: tuple[Loop, ...], read: float, written: float, taps: tuple[in
     trips = bytes_moved / per_trip if per_trip and bytes_moved else 1.0
     if loop.loads < UNROLLED or (place == 0 and len(nest) > 1):
         trips = max(1.0, trips)
-    around = sum(x.instructions for x in nest[:place] if x.depth < loop.depth)
+    around = float(sum(x.instructions for x in nest[:place] if x.depth < loop.depth))
     beside = [x for x in nest if x.depth == loop.depth and x is not loop and not x.written] if loop.depth > 1 else []
     if taps == (1, 1):
         around += sum(max(1.0, read / x.read) * x.instructions for x in beside if REMAINDER * x.read > loop.read)
