@@ -312,3 +312,47 @@ def test_sums_that_differ_in_a_number_are_one_sum(body: str, sums: int) -> None:
     added = sum(o.count for o in found.tally.operations if o.name == "index_add")
     frame = 1  # where the program begins
     assert added - frame == sums
+
+
+def test_a_normal_random_number_is_two_even_ones_their_logarithm_root_and_cosine() -> None:
+    """Compiled for sm_90, without the cosine's path for large arguments: about 123 instructions an element."""
+    body = "tmp0 = tl.load(in_ptr0 + (xindex), xmask)\ntmp1 = {}(7, xindex)\ntl.store(out_ptr0 + (xindex), tmp0 * tmp1, xmask)"
+    issued = []
+    for function in ("tl.rand", "tl.randn"):
+        text = pointwise("triton_poi_random", {"in_ptr0": "*fp32", "out_ptr0": "*fp32"}, 1 << 20, body.format(function))
+        found = analyse(launch(text, "triton_poi_random", 1024))
+        assert found is not None
+        issued.append(found.warp.issued / 8)
+    assert issued[1] - issued[0] == pytest.approx(123 - 52, rel=0.05)
+
+
+def test_the_first_elements_of_welfords_update_are_means_themselves() -> None:
+    """A loop of one trip without a mask: nothing but the way from four elements of a thread to one, and across the lanes."""
+    text = inductor_file(
+        "triton_red_once",
+        {"in_ptr0": "*fp32", "out_ptr0": "*fp32", "xnumel": "i32", "r0_numel": "i32", "XBLOCK": "constexpr", "R0_BLOCK": "constexpr"},
+        """xnumel = 65536
+r0_numel = 128
+rnumel = r0_numel
+xoffset = tl.program_id(0) * XBLOCK
+xindex = xoffset + tl.arange(0, XBLOCK)[:, None]
+xmask = tl.full([XBLOCK], True, tl.int1)[:, None]
+r0_base = tl.arange(0, R0_BLOCK)[None, :]
+m = tl.zeros([XBLOCK, R0_BLOCK], tl.float32)
+s = tl.zeros([XBLOCK, R0_BLOCK], tl.float32)
+w = tl.zeros([XBLOCK, R0_BLOCK], tl.float32)
+for r0_offset in tl.range(0, r0_numel, R0_BLOCK):
+    r0_index = r0_offset + r0_base
+    tmp0 = tl.load(in_ptr0 + (r0_index + 128*xindex), None)
+    m, s, w = triton_helpers.welford_reduce(tmp0, m, s, w, roffset == 0)
+a, b, c = triton_helpers.welford(m, s, w, 1)
+tl.store(out_ptr0 + (xindex), b[:, None], None)
+""",
+        "reduction",
+        size_hints={"x": 65536, "r0_": 128},
+    )  # fmt: skip
+    found = analyse(launch(text, "triton_red_once", 32768, "XBLOCK=2,R0_BLOCK=128", warps=2))
+    assert found is not None
+    assert not found.warp.by_operation.get("welford_counted")
+    assert not found.warp.by_operation.get("welford_plain")
+    assert found.warp.by_operation["reduce_counted"] == pytest.approx(OVERHEAD * (8 * 7.3 + 5 * 2))

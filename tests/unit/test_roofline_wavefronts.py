@@ -10,7 +10,7 @@ from ridgeline.roofline.model import demand_of
 from ridgeline.roofline.symbolic import Access, Atom
 from ridgeline.roofline.triton_model import analyse
 from ridgeline.roofline.wavefronts import addresses, passes
-from roofline_kernels import H200, inductor_file, launch
+from roofline_kernels import H200, inductor_file, launch, pointwise
 
 LINE = Blocked(("x",), 1, {"x": 32}, {"x": 4}, {"x": 1})
 TILE = {"x": 128}
@@ -114,3 +114,49 @@ def test_partial_results_are_stored_and_read_across_the_same_banks() -> None:
     assert found is not None
     rows = found.layout.main.held["x"]
     assert found.warp.conflicts == 2 * rows * (32 - EXCHANGE_CLOCKS)
+
+
+def test_a_table_is_gathered_from_the_first_level_cache_as_far_as_it_fits() -> None:
+    """Eight million rows of 128 bytes: each multiprocessor reads 128 KiB once; of 1 MiB three quarters of the requests miss."""
+    body = """x = xindex % 32
+y = xindex // 32
+tmp0 = tl.load(in_ptr0 + (y), xmask)
+tmp1 = tl.load(in_ptr1 + (x + 32*tmp0), xmask)
+tl.store(out_ptr0 + (xindex), tmp1, xmask)
+"""
+    rows = 1 << 23
+    text = pointwise("triton_poi_gather", {"in_ptr0": "*i64", "in_ptr1": "*fp32", "out_ptr0": "*fp32"}, 32 * rows, body)
+
+    def asked(table: int) -> float:
+        sides = [[rows], [table // 128, 32], [rows, 32]]
+        types = ["long int", "float", "float"]
+        kernel = launch(text, "triton_poi_gather", 32 * rows // 1024, input_dims=sides, input_types=types)
+        demand, _ = demand_of(kernel, H200)
+        assert demand is not None
+        assert demand.cache_read is not None
+        return demand.cache_read - rows * 8
+
+    assert asked(1 << 17) == pytest.approx(132 * 2**17, rel=0.01)
+    assert asked(1 << 20) == pytest.approx(132 * 2**20 + 0.75 * rows * 128, rel=0.01)
+
+
+def test_a_bias_that_is_added_before_a_reduction_decides_its_layout() -> None:
+    """Rows of 128 halves, two a program, over two warps: alone each warp has one. A bias in single precision, two elements a
+    thread, lies across both warps, and so does the sum with it; a number for each row, fewer than the threads, does not."""
+    plain = TWICE.replace("in_ptr0 +", "in_ptr1 +")
+    biased = plain.replace(
+        "(r0_index + 4096*xindex), r0_mask, other=0.0)\n    _tmp1",
+        "(r0_index + 4096*xindex), r0_mask, other=0.0) + tl.load(in_ptr0 + (r0_index), r0_mask)\n    _tmp1",
+    )
+    assert biased != plain
+
+    def warps_of_a_row(body: str) -> int:
+        text = inductor_file("triton_red_biased", REDUCTION, body, "reduction", size_hints={"x": 65536, "r0_": 4096})
+        found = analyse(launch(text, "triton_red_biased", 32768, "XBLOCK=2,R0_BLOCK=128", warps=2))
+        assert found is not None
+        (sum_of,) = [o for o in found.tally.operations if o.name == "reduce_sum"]
+        return found.layout.reduced_in(sum_of).warps["r0_"]
+
+    assert warps_of_a_row(plain) == 1
+    assert warps_of_a_row(biased) == 2
+    assert warps_of_a_row(biased.replace("in_ptr0 + (r0_index)", "in_ptr0 + (xindex)")) == 1

@@ -31,7 +31,7 @@ DOUBLES = {"sqrt": "double_sqrt", "rsqrt": "double_sqrt", "pow": "double_pow", "
 CHEAP = {"isnan", "isinf", "isfinited", "finitef", "signbit", "copysign", "clz", "popc", "umulhi", "mulhi", "clamp", "frexp", "ldexp", "bitcast"}  # fmt: skip
 FREE = {"broadcast_to", "reshape", "view", "expand_dims", "permute", "trans", "multiple_of", "max_contiguous", "broadcast", "ravel", "promote_to_tensor", "max_constancy", "item", "squeeze", "unsqueeze"}  # fmt: skip
 NOTHING = {"static_assert", "assume", "static_print", "device_print", "debug_barrier", "x_grid_barrier", "constexpr"}
-RANDOM = {"rand": 1.0, "randn": 1.6, "randint": 1.0, "randint64": 1.0, "randint4x": 1.0, "philox": 1.0, "rand4x": 0.3, "randn4x": 0.6, "rand_eager_kernel": 1.1}  # fmt: skip
+RANDOM = {"rand": 1.0, "randn": 1.0, "randint": 1.0, "randint64": 1.0, "randint4x": 1.0, "philox": 1.0, "rand4x": 0.3, "randn4x": 0.6, "rand_eager_kernel": 1.1}  # fmt: skip
 STEPS = {"welford_reduce": "welford_step", "welford_combine": "welford_combine", "online_softmax_combine": "online_softmax_step", "online_softmax_combine_with_sum": "online_softmax_step", "maximum_with_index": "index_step", "minimum_with_index": "index_step"}  # fmt: skip
 SORTS = {"sort", "sort_with_index", "topk", "bucketize_binary_search"}
 DEEPEST = 8
@@ -108,7 +108,12 @@ def computed(walker: Walker, name: str, full: str, arguments: list[Value], node:
         walker.settle(first)
         return Value(first.axes, first.kind, hold=first.hold, level=first.level, key=("abs", first.key))
     if name in RANDOM:
-        return of_kind(walker.apply("philox", arguments, RANDOM[name], tag=name), "float")
+        result = walker.apply("philox", arguments, RANDOM[name], tag="rand" if name == "randn" else name)
+        for part in (
+            ("log", "sqrt", "sin", "float") if name == "randn" else ()
+        ):  # Box and Muller's way from even to normal ones
+            result = walker.apply(part, [result], tag="randn")
+        return of_kind(result, "float")
     if name in STEPS:
         result = of_kind(walker.apply(STEPS[name], arguments, tag=name), "float")
         result.items = tuple(Value(result.axes, "float", level=result.level, key=(result.key, i)) for i in range(3))

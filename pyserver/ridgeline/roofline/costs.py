@@ -128,7 +128,7 @@ REDUCE: dict[str, tuple[float, int]] = {
     "reduce_max_fast": (1.0, 1),
     "reduce_index": (9.5, 2),
     "reduce_welford": (18.5, 3),
-    "reduce_counted": (9.0, 2),  # where the counts are constants: no division, and they are not exchanged
+    "reduce_counted": (7.3, 2),  # where the counts are constants: no division, and they are not exchanged
     "reduce_softmax": (4.5, 2),
     "scan": (1.0, 1),
 }

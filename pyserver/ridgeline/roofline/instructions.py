@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ridgeline.roofline.costs import ALU, COST, DOUBLE, ELEMENT, FLOPS, HEAVY, REDUCE, SPECIAL
-from ridgeline.roofline.layout import WARP, Blocked, Layout
+from ridgeline.roofline.layout import CACHE_LINE, WARP, Blocked, Layout
 from ridgeline.roofline.tally import Operation, Tally
 from ridgeline.roofline.wavefronts import WORD
 
@@ -28,6 +28,10 @@ SHUFFLE_CLOCKS = 1.0
 """Of a shuffle: a word a lane, all banks at once."""
 MATRIX_ROW = 8
 """Elements of 16 bits that Hopper's matrix stores turn at once."""
+MATRIX_PASSES = 2 * 2 * WARP / CACHE_LINE
+"""Of an element of 16 bits that they turn, for a warp: written and read."""
+ONE_EACH = 0.8
+"""Share of the instructions to combine two means that are left within a thread where each is of one element or none (sm_90)."""
 UNROLLED = 700.0
 """Instructions up to which the compiler unrolls a loop whole: of 120 loops in kernels compiled for sm_90 those that come to fewer
 are unrolled, but for two, and those that come to more are not, but for five of four trips."""
@@ -75,7 +79,9 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
     for operation in tally.operations:
         if operation.name in REDUCE or operation.name.removesuffix("64") in REDUCE:
             counted = any(o.name == "welford_step" for o in tally.operations) and not tally.uncounted
-            reduce(warp, operation, layout, counted)
+            reduce(
+                warp, operation, layout, counted, any(o.name == "welford_step" and not o.loop for o in tally.operations)
+            )
             continue
         count = operation.trips * operation.count * evaluations(operation, layout, tally)
         name = operation.name
@@ -84,8 +90,10 @@ def warp_instructions(tally: Tally, num_warps: int) -> Warp:
         if name.startswith("index_") and operation.linear and operation.loop:
             count /= tally.loops[operation.loop]  # what a loop adds to it is added to the address
         # without a mask all elements have the same count: its reciprocal, if it is no constant, serves all of a trip
-        if name == "welford_step" and (operation.loop in unrolled or not operation.loop or not tally.uncounted):
-            name = "welford_counted" if tally.uncounted or not operation.loop else "welford_plain"
+        if name == "welford_step" and not operation.loop:  # the first elements are means themselves
+            name, count = "where", 1.5 * count if tally.uncounted else 0.0
+        elif name == "welford_step" and (operation.loop in unrolled or not tally.uncounted):
+            name = "welford_counted" if tally.uncounted else "welford_plain"
         elif name == "online_softmax_step" and operation.trips == 1:
             name = "online_softmax_first"
         if name == "widen" and tally.fp16:
@@ -168,10 +176,10 @@ def evaluations(operation: Operation, layout: Layout, tally: Tally) -> float:
     return max(1.0, min(count, max(layout.instructions(a) for a in users)))
 
 
-def reduce(warp: Warp, operation: Operation, layout: Layout, counted: bool = False) -> None:
+def reduce(warp: Warp, operation: Operation, layout: Layout, counted: bool = False, ones: bool = False) -> None:
     """A tree: serially within a thread, by shuffles within a warp, through shared memory across warps (Triton's
     ReduceOpToLLVM.cpp: a word a row and warp is stored, read back spread over all threads, reduced by shuffles, stored, read).
-    ``counted``: the compiler knows how many elements each partial mean is of."""
+    ``counted``: the compiler knows how many elements each partial mean is of; ``ones``: that it is one at most."""
     name = operation.name.removesuffix("64")
     if name == "reduce_welford" and counted:
         name = "reduce_counted"
@@ -180,7 +188,7 @@ def reduce(warp: Warp, operation: Operation, layout: Layout, counted: bool = Fal
     along = layout.shape_of(
         operation.along or frozenset(a for a in operation.axes if a.startswith("r")) or operation.axes
     )
-    main = layout.block_of(operation.axes)
+    main = layout.reduced_in(operation)
     held = float(main.elements(along))
     rows = main.elements(layout.shape_of(operation.axes) - along)
     parts_of = {
@@ -196,7 +204,7 @@ def reduce(warp: Warp, operation: Operation, layout: Layout, counted: bool = Fal
         held *= 2
         combine = operation.count  # every thread also adds up what the warps before its own have come to
         held += groups * warps if warps > 1 else 0.0
-    combined = rows * (held - 1) + steps
+    combined = rows * (held - 1) * (ONE_EACH if name == "reduce_welford" and ones else 1.0) + steps
     if name == "reduce_product":  # the products are fused into the sums within a thread
         combined = steps
     shuffles = steps * words
@@ -249,7 +257,9 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
         own = layout.of(access)
         if not own.order or (own.order == layout.main.order and own.vector == layout.main.vector):
             continue
-        if own.order != layout.main.order and not (access.size == 2 and own.vector == layout.main.vector == MATRIX_ROW):
+        if own.order != layout.main.order and not (
+            access.size == 2 and own.vector == layout.main.vector >= MATRIX_ROW / 2
+        ):
             warp.add("turned", layout.per_thread * COST["turned"] * access.trips)
             warp.add("turn", COST["turn"] + (access.trips - 1) * COST["barrier"])
             warp.load_store += layout.per_thread * access.trips
@@ -257,6 +267,8 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
         else:
             words += layout.per_thread * access.size / 4 * access.trips
             times += access.trips
+            if own.order != layout.main.order:
+                warp.conflicts += MATRIX_PASSES * layout.per_thread * access.trips
     widths = {
         layout.of(a).vector
         for a in tally.accesses

@@ -86,6 +86,7 @@ class Layout:
         self.threads = max(WARP, threads)
         self.warps = self.threads // WARP
         self.tile = tally.tile
+        self.accesses = tally.accesses
         self.extent = tally.extent
         spans = [self.shape_of(a.axes) for a in tally.accesses] + [self.shape_of(o.axes) for o in tally.operations]
         self.axes = max(spans, key=lambda s: (self.size(s), sorted(s)), default=frozenset())
@@ -183,6 +184,24 @@ class Layout:
         if shape <= self.axes or len(shape) < 2:
             return self.main
         return deal(self.tile, tuple(sorted(shape, key=rank_of, reverse=True)), 1, self.warps)
+
+    def reduced_in(self, operation: Operation) -> Blocked:
+        """The layout of what is reduced: values take that of the last load that reaches them (RemoveLayoutConversions.cpp works its
+        list of loads off from the end), unless it is one of fewer elements than threads. Such a load of a row (a bias) repeats
+        its layout for all rows of the tile."""
+        main = self.block_of(operation.axes)
+        loads = [a for a in self.accesses[: operation.after] if not a.store and a.trips >= operation.trips]
+        anchors = [a for a in loads if self.size(self.shape_of(a.axes)) >= self.threads]
+        if main is not self.main or not anchors or len(self.axes) < 2:
+            return main
+        row = self.shape_of(anchors[-1].axes)
+        if row == self.axes or self.order(anchors[-1])[:1] != (self.fast,) or not row < self.axes:
+            return main
+        own = self.of(anchors[-1])
+        others = {axis: 1 for axis in main.order if axis not in row}
+        order = (*own.order, *(axis for axis in main.order if axis not in row))
+        held = {axis: own.held.get(axis, self.tile.get(axis, 1)) for axis in order}
+        return Blocked(order, own.vector, {**own.lanes, **others}, {**own.warps, **others}, held)
 
     def instructions(self, access: Access) -> float:
         """Instructions of a thread for one access to the tile."""

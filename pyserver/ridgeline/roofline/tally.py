@@ -27,6 +27,8 @@ class Operation:
     """Of a reduction, the axes that it removes."""
     loop: int = 0
     """Number of the innermost loop in which it is done, 0 outside of all."""
+    after: int = 0
+    """How many accesses were noted before it."""
 
 
 @dataclass(slots=True)

@@ -98,13 +98,19 @@ def first_of_each(tally: Tally) -> list[Access]:
 
 
 def cached_traffic(
-    tally: Tally, layout: Layout, programs: int, holders: int, grain: int = CACHE_LINE, resident: int = 1
+    tally: Tally,
+    layout: Layout,
+    programs: int,
+    holders: int,
+    grain: int = CACHE_LINE,
+    resident: int = 1,
+    sizes: Mapping[str, int] | None = None,
 ) -> tuple[float, float]:
     """Bytes between the cores and the second-level cache, in whole lines (``grain``) or sectors. Every program fetches the lines of its own tile, whole ones: a
     request for one sector takes the cache's time for a line. What overlaps within a program is fetched once, but what a later
     loop reads again is fetched again where the lines of the ``resident`` programs of a multiprocessor do not fit its first-level
     cache. Small tables that all programs read (weights of channels, statistics of groups) are fetched once by each of
-    ``holders`` first-level caches, as long as they fit there together."""
+    ``holders`` first-level caches, as long as they fit there together. ``sizes`` are those of the buffers, where known."""
     wide = {a for a, n in tally.extent.items() if n > 1}
     write = 0.0
     reads: dict[object, list[tuple[float, float, int]]] = defaultdict(list)
@@ -119,6 +125,10 @@ def cached_traffic(
             continue
         lost = any(a.name.startswith("?") and not a.periods for a in access.terms) or not access.known
         fetched = moved if lost else float(programs * access.trips * lines(access, tally, grain) * grain)
+        if access.indirect and (gathered_from := (sizes or {}).get(access.pointer)):
+            # lines of a table are met again as far as the first-level cache holds it
+            missed = max(0.0, 1.0 - FIRST_LEVEL_BYTES / gathered_from)
+            fetched = min(fetched, gathered_from * holders + missed * fetched)
         key = (
             (access.pointer, tuple(sorted((COUNTER.sub("loop", a.name), c) for a, c in access.terms.items())))
             if access.known
@@ -130,11 +140,11 @@ def cached_traffic(
     totals = []
     for group in reads.values():
         # windows that differ in their offset alone lie in each other's lines where they are wasteful
-        sizes = [max(f for f, _, at in group if at == offset) for offset in {at for _, _, at in group}]
-        used = max(max(sizes), min(sum(sizes), sum(sizes) / CACHE_LINE * layout_bytes(tally, layout)))
-        totals.append([max(table for _, table, _ in group), used, max(used, in_passes(group))])
+        windows = [max(f for f, _, at in group if at == offset) for offset in {at for _, _, at in group}]
+        used = max(max(windows), min(sum(windows), sum(windows) / CACHE_LINE * layout_bytes(tally, layout)))
+        totals.append((max(table for _, table, _ in group), used, max(used, in_passes(group))))
     if sum(used for _, used, _ in totals) * resident > FIRST_LEVEL_BYTES * programs:
-        totals = [[table, repeated, repeated] for table, _, repeated in totals]
+        totals = [(table, repeated, repeated) for table, _, repeated in totals]
     read = held = 0.0
     for table, used, _ in sorted(totals):
         fits = held + table <= TABLE_BYTES

@@ -222,8 +222,8 @@ def demand(
     programs = math.prod(kernel.grid) if kernel.grid else 1
     holders = min(programs, sm_count or programs)
     resident = min(blocks_per_sm(kernel, HOPPER) or 1, -(-programs // max(1, holders)))
-    cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, holders, resident=resident)
-    sectors, _ = cached_traffic(tally, analysis.layout, programs, holders, SECTOR, resident)
+    cache_read, cache_write = cached_traffic(tally, analysis.layout, programs, holders, resident=resident, sizes=sizes)
+    sectors, _ = cached_traffic(tally, analysis.layout, programs, holders, SECTOR, resident, sizes)
     known = bool(tally.extent) or bool(sizes) or not tally.accesses
     warps = programs * analysis.num_warps
     result = Demand(

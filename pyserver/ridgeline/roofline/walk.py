@@ -156,7 +156,17 @@ class Walker:
         if key not in self.seen and count > 0:
             self.seen.add(key)
             trips = math.prod(self.trips[: level + 1])
-            operation = Operation(name, axes, trips, count, hold, atom, sliced=sliced, loop=self.loops[level])
+            operation = Operation(
+                name,
+                axes,
+                trips,
+                count,
+                hold,
+                atom,
+                sliced=sliced,
+                loop=self.loops[level],
+                after=len(self.tally.accesses),
+            )
             self.tally.operations.append(operation)
         return Value(axes, hold=hold, level=level, key=key, sliced=sliced, of_load=of_load)
 
