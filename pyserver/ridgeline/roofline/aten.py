@@ -217,7 +217,7 @@ def instructions(kernel: KernelInput, name: str, elements: float, threads: float
     if "max_pool_forward_nchw" in kernel.symbol:
         window = next((v for v in map(sizes_of, kernel.concrete_inputs or []) if v), [2, 2])
         return threads / 32 * (2 * OTHER + 2 * pointwise.STRIDED * math.prod((window * 2)[: max(2, len(window))]))
-    if "softmax_warp_forward" in kernel.symbol and found[0].shape:
+    if "softmax_warp_forward" in kernel.symbol and found[0].shape and found[0].elements:
         together = 2 if found[0].shape[-1] <= 128 else 1  # rows of a warp (ATen/native/cuda/PersistentSoftmax.cuh)
         rows = elements / found[0].shape[-1] / together
         return rows * 2 * OTHER + elements / 32 * ROW_ELEMENT
@@ -259,7 +259,9 @@ def moved(name: str, found: list[Tensor], kernel: KernelInput) -> tuple[float, f
         width = math.prod(first.shape[1:]) * first.itemsize if name != "gather" else first.itemsize
         gathered = float(rows * width)
         return min(float(first.distinct_bytes), gathered) + index.distinct_bytes, gathered, True
-    if name.startswith("_embedding_bag") and len(found) > 2:  # rows of a table, added up by bags, and back
+    if (
+        name.startswith("_embedding_bag") and len(found) > 2 and first.shape
+    ):  # rows of a table, added up by bags, and back
         each = first.shape[-1] * first.itemsize
         looked_up, bags = found[1].elements, found[2].elements
         if "backward" in name and not any(mark in kernel.symbol for mark in BAGS):

@@ -101,6 +101,8 @@ def taps_of(kernel: KernelInput, found: list[Tensor]) -> tuple[int, int]:
         size = list(found[1].shape[2:])
     else:
         return 1, 1
+    if not size or not step:
+        return 1, 1
     size, step = ((v * 2)[: max(2, len(v))] for v in (size, step))
     if "backward" in name or name == "col2im":
         size = [-(-k // max(1, s)) for k, s in zip(size, step)]

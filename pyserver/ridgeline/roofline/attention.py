@@ -28,7 +28,7 @@ ROWS = 256
 """Queries that a block works off at once, each of its warps with what it needs before and after."""
 SHARED = {False: 1.56, True: 7.3}
 """Clocks of shared memory for 32 scores of heads 64 wide: tiles for the matrix units, forwards and backwards (same source)."""
-TILE = re.compile(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_cga")
+TILE = re.compile(r"_([1-9]\d*)x([1-9]\d*)x([1-9]\d*)_\d+x\d+x\d+_cga")
 """Queries, keys and width of a block in the names of cuDNN's kernels."""
 DIAGONAL = 128
 """Keys that a causal mask steps by: of blocks that it cuts, all scores are computed (instructions of the matrix units of seven
@@ -85,6 +85,8 @@ def attention(kernel: KernelInput) -> Attention | None:
     if len(found) < start + 3:
         return None
     q, k, v = found[start : start + 3]
+    if not q.elements * k.elements * v.elements:
+        return None
     if name.startswith(("_flash_attention", "_efficient_attention")):  # these take heads in the third dimension
         q, k, v = (swapped(t) for t in (q, k, v))
     bias = found[start + 3] if len(found) > start + 3 and not backward and is_bias(found[start + 3], q, k) else None

@@ -81,6 +81,8 @@ def convolution(kernel: KernelInput) -> Convolution | None:
     name = base_name(kernel)
     found = [t for t in tensors(kernel) if len(t.shape) >= 3]
     values = [_literal(v) for v in kernel.concrete_inputs or []]
+    if len({len(t.shape) for t in found[:3]}) > 1 or not all(t.elements for t in found[:3]):
+        return None
     if name in BACKWARD and len(found) >= 3:
         gradient, source, weight = found[0], found[1], found[2]
         if _flag(values):

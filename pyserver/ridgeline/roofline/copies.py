@@ -15,6 +15,12 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
     if on_device or kernel.category == "memset":
         peak = device.properties.get("pin_gb_s") or device.bandwidth_gb_s
         pct = 100 * gb_s / peak if peak else None
+        if pct is not None and pct > 105 and 0 < moved <= 1.2 * (device.l2_bytes or 0):
+            return Estimate(
+                bytes=moved,
+                gb_per_s=gb_s,
+                reason=f"{gb_s:.0f} GB/s, more than DRAM's rate: all of it fits the L2 cache.",
+            )
         if pct is not None and pct > 105:
             return Estimate(
                 bytes=moved, reason=f"{pct:.0f} % of DRAM peak: the bytes or the time of this copy are wrong."
@@ -27,7 +33,7 @@ def estimate(kernel: KernelInput, device: DeviceSpec) -> Estimate:
                 bound="memory",
                 resource="dram",
                 confidence=0.9,
-                memory_pct=pct,
+                memory_pct=min(100.0, pct),
                 reason=reason,
             )
         if kernel.duration_us < 4:

@@ -12,6 +12,7 @@ from ridgeline.roofline.demand import Demand
 from ridgeline.roofline.inputs import DeviceSpec, Estimate, KernelInput
 from ridgeline.roofline.limits import Usage, dram_bytes, usage
 from ridgeline.roofline.model import demand_of
+from ridgeline.roofline.sane import sane
 from ridgeline.roofline.triton_model import Analysis
 
 RESOLUTION_US = 1e-4
@@ -23,6 +24,7 @@ PORT_BYTES = 64.0
 def estimate(kernel: KernelInput, device: DeviceSpec, cold_us: float | None = None) -> Estimate:
     """Bytes, FLOPs, rates and the bound of one kernel row. ``cold_us`` is its duration on a cold cache where that was
     measured; it is predicted otherwise. Never raises on odd input: what is not known is None and ``unknown``."""
+    kernel = sane(kernel)
     if kernel.duration_us < RESOLUTION_US:
         kernel = replace(kernel, duration_us=0.0)
     if kernel.on_cpu or device.kind == "cpu":
@@ -112,6 +114,16 @@ def rates(
     return gb_s, tflop_s, notes, believable
 
 
+def as_shown(busy: Usage, memory_pct: float, compute_pct: float) -> Usage:
+    """The same units with no more than the two figures that are shown; the busiest of each side come first, as they were."""
+    sides = ((busy.memory, memory_pct), (busy.compute, compute_pct))
+    memory, compute = (
+        {unit: min(side[unit], most) for unit in sorted(side, key=side.__getitem__, reverse=True)}
+        for side, most in sides
+    )
+    return replace(busy, memory=memory, compute=compute)
+
+
 def judged(
     kernel: KernelInput,
     device: DeviceSpec,
@@ -155,7 +167,9 @@ def judged(
             if busy
             else "the device's size or this kernel's bytes are not known."
         )
-    elif max(busy.memory_pct, busy.compute_pct) > verdict.UNMODELLED_PCT and not tiny:
+    elif max(busy.memory_pct, busy.compute_pct) > verdict.UNMODELLED_PCT:
+        if tiny:
+            return without_demand(kernel, device, wave)
         reason = "the estimate exceeds what the device can do: not modelled."
     else:
         memory_pct = min(100.0, busy.memory_pct)
@@ -170,6 +184,7 @@ def judged(
         doubted = demand.doubtful or max(busy.memory_pct, busy.compute_pct) > verdict.DOUBTED_PCT
         if doubted or not {user_kernels.NOTE, user_kernels.UNTYPED}.isdisjoint(demand.notes):
             borderline, confidence = True, min(confidence, 0.5)
+        busy = as_shown(busy, memory_pct, compute_pct)
         if limit == "memory":
             resource = busy.memory_unit
             reason = sentences.memory(kernel, demand, busy, product)

@@ -243,7 +243,7 @@ def exact(walker: Walker, value: Value) -> bool:
         return False  # the compiler does not know how many programs there are
     for axis in value.axes:
         tile, extent = walker.tally.tile.get(axis), walker.tally.extent.get(axis)
-        if tile is None or extent is None or extent % tile:
+        if not tile or extent is None or extent % tile:
             return False
     return True
 

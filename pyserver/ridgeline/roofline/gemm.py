@@ -22,8 +22,10 @@ PRODUCTS = {
 }  # fmt: skip
 """Op -> position of its first factor among the tensors."""
 TRANSPOSED_SECOND = {"linear", "_weight_int8pack_mm", "_mkl_linear", "mkldnn_linear", "_linear_pointwise"}
-TILE = re.compile(r"(?<![a-zA-Z0-9])(?:tilesize|tile)?(\d{2,3})x(\d{1,3})(?:x|_)(\d{2,3})(?=x\d|[^a-zA-Z0-9]|$)")
-ANY_TILE = re.compile(r"(\d{2,3})x(\d{2,3})")
+TILE = re.compile(
+    r"(?<![a-zA-Z0-9])(?:tilesize|tile)?(?!0+\D)(\d{2,3})x(?!0+\D)(\d{1,3})(?:x|_)(?!0+(?:\D|$))(\d{2,3})(?=x\d|[^a-zA-Z0-9]|$)"
+)
+ANY_TILE = re.compile(r"(?!0+\D)(\d{2,3})x(?!0+(?:\D|$))(\d{2,3})")
 OLD_INSTRUCTIONS = re.compile(r"s16816|s1688|hmma|sm80|ampere|cutlass_80|wmma|16816|h884|s884|i16832", re.IGNORECASE)
 OLD_RATE = 0.605
 """Share of Hopper's rate that the instructions of earlier generations reach on it."""
@@ -45,7 +47,7 @@ MOST_SWEEPS = 8
 """Tiles of the shorter side up to which they were seen to do so (nine products, two of them with more)."""
 FOUR, FOURS = 4, 120
 """Blocks of a cluster, and blocks of the grid that such clusters fill on Hopper's 132 multiprocessors: groups of them hold no whole number of fours."""
-CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_(\d+)x(\d+)")
+CLUSTER = re.compile(r"nvjet_\w+?_\d+x\d+_\d+x\d+_([1-9]\d?)x([1-9]\d?)")
 """Of nvjet's names, after the tile and its depth and stages: blocks of a cluster along each side of a tile."""
 NVJET_LETTERS = re.compile(r"nvjet_\w*_[NT][NT]([NT])(?:_|$)")
 DEFAULT_COLUMNS, MOST_COLUMNS = 128, 256
@@ -106,7 +108,7 @@ def product(kernel: KernelInput) -> Product | None:
 
 
 def dimensions(a: Tensor, b: Tensor, transposed: bool) -> tuple[int, int, int, int] | None:
-    """(batch, M, N, K) of ``a @ b`` (``a @ b.T`` if transposed), None if the shapes do not fit."""
+    """(batch, M, N, K) of ``a @ b`` (``a @ b.T`` if transposed), None if the shapes do not fit, or hold nothing."""
     p, q = a.shape, b.shape
     if len(p) == 1:
         p = (1, *p)
@@ -126,7 +128,7 @@ def dimensions(a: Tensor, b: Tensor, transposed: bool) -> tuple[int, int, int, i
     else:
         for size in q[:-2] if len(q) >= len(p) else p[:-2]:
             batch *= size
-    return batch, m, n, k
+    return (batch, m, n, k) if batch * m * n * k else None
 
 
 def tile_of(symbol: str) -> tuple[int, int, int] | None:

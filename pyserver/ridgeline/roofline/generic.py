@@ -39,7 +39,7 @@ def judged(kernel: KernelInput, device: DeviceSpec, demand: Demand, base: Estima
             else ""
         )
         cause: BoundCause = "too_small" if where or kernel.duration_us < TINY_US else "dependency"
-        reason = f"latency bound: {where}{high:.2g} % of the nearer roof."
+        reason = f"latency bound: {where}{'under 0.1' if high < 0.1 else f'{high:.2g}'} % of the nearer roof."
         return replace(base, bound="latency", cause=cause, reason=reason, confidence=0.7)
     borderline = high < SURE_PCT
     confidence = 0.6 if borderline else 0.8

@@ -69,12 +69,12 @@ def compute(kernel: KernelInput, demand: Demand, usage: Usage) -> str:
         waste = ""
         if demand.flops and demand.tensor_flops and demand.tensor_flops > 1.15 * demand.flops:
             waste = f"; {100 - 100 * demand.flops / demand.tensor_flops:.0f} % of it is padding to whole tiles"
-        return f"compute bound: tensor cores {pct:.0f} % in {demand.flop_type}{waste}; only fewer FLOPs or a narrower type helps."
+        return f"compute bound: tensor cores {pct:.0f} %{f' in {demand.flop_type}' if demand.flop_type else ''}{waste}; only fewer FLOPs or a narrower type helps."
     if unit == "fp64":
         return f"compute bound: the FP64 units {pct:.0f} %; double precision where single would do is what costs."
     text = f"compute bound: {UNIT[unit]} {pct:.0f} %"
     if demand.top:
-        text += f"; {demand.top} issue{'s' if not demand.top.endswith('s') else ''} most"
+        text += f", above all {demand.top}"
     if demand.top and demand.top.startswith("erf"):
         return f"{text}. A cheaper GELU changes numerics: measure."
     if demand.top and demand.top.startswith(("exp", "sigmoid", "tanh", "sin", "pow", "log")):
