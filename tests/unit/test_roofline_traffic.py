@@ -206,3 +206,33 @@ tl.store(out_ptr0 + (x0), tmp1 + tmp2, None)
     found = asked(launch(text, "triton_per_sums", 131072 // 8, "XBLOCK=8,R0_BLOCK=32", 8))
     assert found.exchanged
     assert not asked(copied("y + 8192*x", "xindex")).exchanged
+
+
+def test_planes_that_are_written_in_turn_fill_sectors_together() -> None:
+    """Three planes, an element each in turn: of 32 lanes, an element apart, eleven lie next to each other in two sectors of a plane
+    (the last but for one). Sectors of which a part is written cost more."""
+    found = asked(
+        copied(
+            "xindex", "w + 16384*v + 49152*u", extra="v = xindex % 3\nw = (xindex // 3) % 16384\nu = xindex // 49152\n"
+        )
+    )
+    assert found.cache_write is not None
+    assert N * 4 < found.cache_write < 3.5 * N * 4
+    scattered = asked(copied("xindex", "y + 8192*x"))
+    assert scattered.cache_write == pytest.approx(N * 32 * PARTIAL)
+
+
+@pytest.mark.parametrize(("programs", "times"), [(1024, 132 / 1024), (128, 1.0), (1, 1.0)], ids=["many", "few", "one"])
+def test_programs_that_read_the_same_row_share_what_a_multiprocessor_has_fetched(programs: int, times: float) -> None:
+    """Of 1024 neighbours that read a row each of 132 multiprocessors gets eight, of 128 one at most. Rows are of 64 KiB over all of
+    the grid, too many to be kept as a table."""
+    body = f"""r0_numel = 1024
+r0_index = tl.arange(0, R0_BLOCK)[None, :]
+xindex = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:, None]
+tmp0 = tl.load(in_ptr0 + (r0_index + 1024*(xindex // {programs})), None)
+tl.store(out_ptr0 + (r0_index + 1024*xindex), tmp0, None)
+"""
+    signature = {"in_ptr0": "*fp32", "out_ptr0": "*fp32", "xnumel": "i32", "r0_numel": "i32", "XBLOCK": "constexpr", "R0_BLOCK": "constexpr"}  # fmt: skip
+    text = inductor_file("triton_per_rows", signature, "xnumel = 65536\n" + body, "persistent_reduction", size_hints={"x": 65536, "r0_": 1024})  # fmt: skip
+    found = asked(launch(text, "triton_per_rows", 65536, "XBLOCK=1,R0_BLOCK=1024"))
+    assert found.cache_read == pytest.approx(65536 * 4096 * times, rel=0.01)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ridgeline.roofline.layout import CACHE_LINE, Layout
 from ridgeline.roofline.symbolic import Access, Atom, count_of, intersected, union_elements
 from ridgeline.roofline.tally import Tally
+from ridgeline.roofline.wavefronts import addresses
 
 COUNTER = re.compile(r"loop\d+")
 """A loop's counter: that of a later loop over the same places has another number."""
@@ -129,6 +130,8 @@ def cached_traffic(
             # lines of a table are met again as far as the first-level cache holds it
             missed = max(0.0, 1.0 - FIRST_LEVEL_BYTES / gathered_from)
             fetched = min(fetched, gathered_from * holders + missed * fetched)
+        if fetched <= TABLE_BYTES * programs:
+            fetched /= max(1.0, neighbours(access, tally) / holders)
         key = (
             (access.pointer, tuple(sorted((COUNTER.sub("loop", a.name), c) for a, c in access.terms.items())))
             if access.known
@@ -151,6 +154,20 @@ def cached_traffic(
         held += table if fits else 0.0
         read += min(used, table * holders) if fits else used
     return read, write
+
+
+def neighbours(access: Access, tally: Tally) -> float:
+    """Programs in a row that read the same places, for ``x // c`` stays where it is. A multiprocessor gets one in so many of them as
+    there are multiprocessors: what the first has fetched the others find in its cache."""
+    together = math.inf
+    for atom in access.terms:
+        for axis in atom.axes:
+            if tally.extent.get(axis, 0) <= tally.tile.get(axis, 1):
+                continue
+            if axis != "x" or atom.steps.get(axis, 0) or atom.indirect or atom.name.startswith("?"):
+                return 1.0
+            together = min(together, atom.periods.get(axis, 1) / tally.tile.get(axis, 1))
+    return together if together < math.inf else 1.0
 
 
 def in_passes(group: list[tuple[float, float, int]]) -> float:
@@ -211,11 +228,26 @@ def part_written(access: Access, tally: Tally, layout: Layout) -> float:
     row = max(1, run) * access.size
     if access.atomic:
         return max(1.0, SECTOR / row) * ATOMIC
+    if run == 1 and (counted := sectors_written(access, layout)) is not None:
+        return counted
     aligned = access.alignment(axis, layout.whole(axis)) if run > 1 else 1
     apart = 1.0 - min(SECTOR, aligned * access.size, row) / SECTOR
     touched = row / SECTOR + apart
     parts = min(touched, 2 * apart)
     return (touched + parts * (PARTIAL - 1.0)) * SECTOR / row
+
+
+def sectors_written(access: Access, layout: Layout) -> float | None:
+    """The same for a store that is contiguous along no axis, by the lanes of one warp: several may meet in a sector (planes of
+    a picture that are written in turn). None where addresses depend on data."""
+    places = addresses(access, layout.of(access), layout.tile) if access.axes else None
+    if places is None:
+        return None
+    filled: dict[int, set[int]] = defaultdict(set)
+    for place in places:
+        filled[place // SECTOR].add(place)
+    written = sum(1.0 if len(own) * access.size == SECTOR else PARTIAL for own in filled.values())
+    return written * SECTOR / (len(set(places)) * access.size)
 
 
 def layout_bytes(tally: Tally, layout: Layout) -> float:
