@@ -5,8 +5,8 @@
 Left out: recordings of programs whose text is another by now (they prove nothing about it, and the suite passes them
 over), recordings without a sidecar, and of every trace what the analysis does not read: the flow arrows between events
 (``ph`` s, t, f) and some numbers of the recorder's own. The inner ``trace.json.gz`` are stored, not compressed, so that xz sees the text. Every analysis is run
-before and after; if a finding differs, nothing is written. Of a recording of many events without steps only the beginning is
-kept; there code, line and severity of every finding must stay, its numbers are those of the shorter recording.
+before and after; if a finding differs, nothing is written. Of a recording of many events only the beginning is kept, of one
+with steps the first four; there code, line and severity of every finding must stay, its numbers are those of the shorter recording.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ UNREAD = ("Ev Idx", "Record function id", "cbid", "context", "queued")
 MANY = 40_000
 """Events of one recording. A second of small kernels has more than all other recordings together."""
 CUT_US = 40_000.0
+MANY_OF_STEPS, STEPS = 16_000, 4
+"""The same of a recording with steps, and how many of them are kept then."""
 
 
 def cut(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,10 +51,35 @@ def cut(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def cut_steps(trace: dict[str, Any], sidecar: dict[str, Any], keep: int = STEPS) -> bool:
+    """Only the first steps of a recording of many events: what begins in them, with the kernels that were launched in them.
+    Changes both; whether it did."""
+    windows = sidecar.get("windows") or []
+    timed = [e for e in trace["traceEvents"] if e.get("ph") == "X"]
+    if len(windows) != 1 or len(windows[0]["steps"]) <= keep or len(timed) <= MANY_OF_STEPS:
+        return False
+    window = windows[0]
+    window["steps"] = window["steps"][:keep]
+    window["end_ns"] = window["steps"][-1]["end_ns"]
+    end = (window["end_ns"] - trace["baseTimeNanoseconds"]) / 1000
+    launched = {e["args"]["correlation"] for e in timed if "correlation" in e.get("args", {}) and float(e["ts"]) < end}
+    trace["traceEvents"] = [
+        e
+        for e in trace["traceEvents"]
+        if "ts" not in e or float(e["ts"]) < end or e.get("args", {}).get("correlation") in launched
+    ]
+    return True
+
+
 def trim(path: Path) -> bool:
     """A trace without what is not read, gzip without compression and without a time stamp; whether it was cut."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         trace = json.load(file)
+    beside = path.with_name("sidecar.json")
+    sidecar = json.loads(beside.read_text(encoding="utf-8"))
+    stepped = cut_steps(trace, sidecar)
+    if stepped:
+        beside.write_text(json.dumps(sidecar), encoding="utf-8")
     trace["traceEvents"] = [event for event in trace["traceEvents"] if event.get("ph") not in FLOWS]
     events = cut(trace["traceEvents"])
     was_cut = len(events) < len(trace["traceEvents"])
@@ -63,7 +90,7 @@ def trim(path: Path) -> bool:
     text = json.dumps(trace, separators=(",", ":"), ensure_ascii=False).encode()
     with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=0, fileobj=raw, mtime=0) as out:
         out.write(text)
-    return was_cut
+    return was_cut or stepped
 
 
 def findings(run: Path) -> list[dict[str, Any]]:
