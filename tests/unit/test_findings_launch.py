@@ -326,7 +326,7 @@ def test_operations_that_find_nothing_to_do_make_no_loop(time: float, expected: 
     assert len(_by_code(find(b.context()), "small-kernels")) == expected
 
 
-def _loop(count: int, time: float = 2.0, *, compiled: bool = False) -> TraceBuilder:
+def _loop(count: int, time: float = 2.0, *, compiled: bool = False, node: str | None = None) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(3):
         t = k * 10_000.0
@@ -335,10 +335,18 @@ def _loop(count: int, time: float = 2.0, *, compiled: bool = False) -> TraceBuil
         if compiled:
             b.op("Torch-Compiled Region: 0/0", t, 9_000)
         for i in range(count):
+            if node:
+                b.op(node, t + 20 * i - 2, 14.0)
             b.op("aten::sum", t + 20 * i, 10.0, dims=[[64]], types=["float"])
             b.kernel("reduce", t + 20 * i + 12, time, launched=t + 20 * i + 5)
         b.kernel("gemm", t + 20 * count + 20, 9_900 - 20 * count, launched=t + 20 * count)
     return b
+
+
+@pytest.mark.parametrize(("node", "expected"), [("Forward", 1), ("CudnnConvolutionBackward", 0), ("SumBackward0", 0)])
+def test_what_nodes_of_the_backward_pass_repeat_is_no_loop_of_the_statement(node: str, expected: int) -> None:
+    """Nothing encloses them in the traces of early Kineto: cuDNN clears a workspace for each of fifty convolutions."""
+    assert len(_by_code(find(_loop(60, node=node).context()), "small-kernels")) == expected
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -39,6 +40,8 @@ VIEWS = (
 """Operations that compute nothing. On a CPU they are rows like any other; alone they make no loop."""
 NOTHING_US = 0.5
 """A CPU's operation that takes no longer computes nothing either: ``to`` and ``contiguous`` of what is as it should be."""
+NODE = re.compile(r"\w+Backward\d*")
+"""A node of the backward pass; in the traces of early Kineto nothing encloses it that says so."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -142,7 +145,8 @@ def _of_any_size(facts: Facts, row: int) -> _OfAnySize:
 def _is_not_the_statements(facts: Facts, row: int) -> bool:
     """Within compiled code, the backward pass and the optimizer something else does the repeating."""
     op = int(facts.work.op[row])
-    if op >= 0 and any(facts.op_name(a).startswith(REGION_PREFIXES) for a in facts.ancestors(op)):
+    names = [facts.op_name(a) for a in facts.ancestors(op)] if op >= 0 else []
+    if any(name.startswith(REGION_PREFIXES) or NODE.fullmatch(name) for name in names):
         return True
     return (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row)
 
