@@ -76,7 +76,7 @@ def trim(path: Path) -> bool:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         trace = json.load(file)
     beside = path.with_name("sidecar.json")
-    sidecar = json.loads(beside.read_text(encoding="utf-8"))
+    sidecar = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
     stepped = cut_steps(trace, sidecar)
     if stepped:
         beside.write_text(json.dumps(sidecar), encoding="utf-8")

@@ -156,6 +156,24 @@ def test_only_long_recordings_without_steps_are_cut(count: int, name: str, short
         assert len(calls) == len(kernels) == int(pack.CUT_US / 10), "every launch keeps its kernel"
 
 
+def test_of_many_events_the_first_steps_are_kept() -> None:
+    """Twelve steps of 1,500 launches; kernels run long after them."""
+    per_step, us = 1500, 10.0
+    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name"}]
+    for k in range(12 * per_step):
+        events.append({"ph": "X", "name": "launch", "ts": us * k, "dur": 5.0, "args": {"correlation": k}})
+        events.append({"ph": "X", "name": "kernel", "ts": us * k + 1e6, "dur": 5.0, "args": {"correlation": k}})
+    length = int(per_step * us * 1000)
+    steps = [{"start_ns": 5 + k * length, "end_ns": 5 + (k + 1) * length} for k in range(12)]
+    trace = {"baseTimeNanoseconds": 5, "traceEvents": events}
+    sidecar: dict[str, Any] = {"windows": [{"steps": steps, "end_ns": steps[-1]["end_ns"]}]}
+    assert pack.cut_steps(trace, sidecar)
+    assert sidecar["windows"] == [{"steps": steps[: pack.STEPS], "end_ns": steps[pack.STEPS - 1]["end_ns"]}]
+    kept = [e["name"] for e in trace["traceEvents"]]  # type: ignore[attr-defined]
+    assert kept.count("launch") == kept.count("kernel") == pack.STEPS * per_step
+    assert not pack.cut_steps(trace, sidecar), "no more steps than are kept"
+
+
 def test_what_is_missing_is_recorded_again(tmp_path: Path) -> None:
     """Programs that changed since they were recorded, and new ones."""
     programs = markers.read_all(DEVICE)

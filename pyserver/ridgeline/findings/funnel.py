@@ -32,6 +32,8 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
     wanted = [candidate for candidate in candidates if not _silenced(facts, candidate)]
     for candidate in sorted(wanted, key=_worth, reverse=True):
         saving, bound = candidate.saving_us, candidate.bound_us
+        if saving is not None and candidate.cost_us is not None:
+            saving = min(saving, candidate.cost_us)  # more than the thing is said to cost reads wrong, and would be
         if candidate.claims is not None:
             claims = facts.clip(candidate.claims)
             free = spans.subtract(claims, taken)
