@@ -4,7 +4,7 @@ usage: python tests/golden/aten_sass.py LIBTORCH_CUDA [--tools FOLDER] [--work F
 
 ``LIBTORCH_CUDA`` is a CUDA build's ``libtorch_cuda.so``; ``--tools`` has ``cuobjdump`` (Triton's wheel brings it); ``c++filt`` is
 binutils'. Code for sm_90 is taken out once into ``--work``, with an index of names. ``--match`` prints what is found for kernels whose
-demangled names hold all of the texts; ``--table`` writes the table that ``ridgeline.roofline.sass`` reads.
+demangled names hold all of the texts; ``--table`` writes the table that ``ridgeline.roofline.aten_code`` reads.
 
 The main path of a thread is the longest way through the kernel that calls no function, traps nowhere and spills nothing if there is
 such a way (calls are for rare operands); a whole block of ``vectorized_elementwise_kernel`` takes the way without predicated loads.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ridgeline.roofline.instructions import EXCHANGE_CLOCKS
@@ -160,3 +162,33 @@ def test_a_bias_that_is_added_before_a_reduction_decides_its_layout() -> None:
     assert warps_of_a_row(plain) == 1
     assert warps_of_a_row(biased) == 2
     assert warps_of_a_row(biased.replace("in_ptr0 + (r0_index)", "in_ptr0 + (xindex)")) == 1
+
+
+ACROSS = """ynumel = 4096
+xnumel = 4096
+yoffset = tl.program_id(1) * YBLOCK
+yindex = yoffset + tl.arange(0, YBLOCK)[:, None]
+ymask = tl.full([YBLOCK], True, tl.int1)[:, None]
+xoffset = tl.program_id(0) * XBLOCK
+xindex = xoffset + tl.arange(0, XBLOCK)[None, :]
+xmask = tl.full([XBLOCK], True, tl.int1)[None, :]
+tmp0 = tl.load(in_ptr0 + (xindex + 4096*yindex), None).to(tl.float32)
+tmp1 = tl.load(in_ptr1 + (yindex + 4096*xindex), None).to(tl.float32)
+tmp2 = tl.load(in_ptr2 + (SECOND), None).to(tl.float32)
+tl.store(out_ptr0 + (xindex + 4096*yindex), tmp0 + tmp1 * tmp2, None)
+"""
+HALVES = {"in_ptr0": "*bf16", "in_ptr1": "*bf16", "in_ptr2": "*bf16", "out_ptr0": "*bf16", "ynumel": "i32", "xnumel": "i32", "YBLOCK": "constexpr", "XBLOCK": "constexpr"}  # fmt: skip
+
+
+def test_what_several_loads_across_feed_is_turned_once() -> None:
+    def conflicts(second: str) -> float:
+        body = ACROSS.replace("SECOND", second)
+        text = inductor_file("triton_poi_across", HALVES, body, size_hints={"y": 4096, "x": 4096})
+        kernel = launch(text, "triton_poi_across", 64, "XBLOCK=64,YBLOCK=64", warps=8)
+        found = analyse(replace(kernel, grid=(64, 64, 1)))
+        assert found is not None
+        return found.warp.conflicts
+
+    one, two = conflicts("xindex + 4096*yindex"), conflicts("yindex + 4096*xindex")
+    assert one > 0
+    assert two == one

@@ -19,12 +19,11 @@ class ModuleRow:
 
 def wall_share(document: ProfileDocument, time_us: float) -> float | None:
     """Percent of the steps' wall as it is without the profiler, where that is known, else of the recorded; None without a wall."""
-    steps, totals = document.source.steps or 1, document.totals
-    if totals.wall_us is None:
-        return None
-    on_cpu = bool(document.devices) and document.devices[0].kind == "cpu"
-    wall = undisturbed_us(totals.wall_us / steps, totals.plain_step_us, on_cpu=on_cpu)
-    return time_us / (wall * steps) * 100 if wall else None
+    steps, wall = document.source.steps, document.totals.wall_us
+    if wall is not None and steps:
+        on_cpu = any(device.kind == "cpu" for device in document.devices)
+        wall = steps * (undisturbed_us(wall / steps, document.totals.plain_step_us, on_cpu=on_cpu) or 0.0)
+    return time_us / wall * 100 if wall else None
 
 
 def place_of(document: ProfileDocument, module: Module) -> str:

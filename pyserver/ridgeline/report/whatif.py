@@ -38,10 +38,13 @@ class Outcome:
 
 
 def step_us(document: ProfileDocument, device: Device) -> float | None:
-    """The step as it takes without the profiler where that was measured, else the recorded one: the device's window over the steps."""
-    whole = device.window_us if device.window_us is not None else document.totals.wall_us
-    recorded = None if whole is None else whole / (document.source.steps or 1)
-    return undisturbed_us(recorded, document.totals.plain_step_us, on_cpu=device.kind == "cpu")
+    """The step as it takes without the profiler where that was measured, else the recorded one; the window where steps are unknown."""
+    steps, totals = document.source.steps, document.totals
+    if not steps:
+        return device.window_us if device.window_us is not None else totals.wall_us
+    whole = totals.wall_us if totals.wall_us is not None else device.window_us
+    recorded = None if whole is None else whole / steps
+    return undisturbed_us(recorded, totals.plain_step_us, on_cpu=device.kind == "cpu")
 
 
 def outcomes(document: ProfileDocument) -> list[Outcome]:

@@ -245,7 +245,7 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
     """Values whose access has another layout than the tile change lanes: by shuffles where every warp keeps its own rows,
     through shared memory otherwise. A small operand (weights of a row) makes the tile change into its layout and back."""
     full = [a for a in tally.accesses if layout.shape_of(a.axes) == layout.axes and a.axes]
-    words, times = 0.0, 0.0
+    words, times, turned = 0.0, 0.0, 0.0
     stored = {a.size for a in full if a.store}
     reduced = any(o.name.removesuffix("64") in REDUCE for o in tally.operations)
     if len(stored) > 1 and min(stored) == 1 < layout.main.vector and warp.by_operation.get("philox") and not reduced:
@@ -268,7 +268,9 @@ def convert(warp: Warp, tally: Tally, layout: Layout) -> None:
             words += layout.per_thread * access.size / 4 * access.trips
             times += access.trips
             if own.order != layout.main.order:
-                warp.conflicts += MATRIX_PASSES * layout.per_thread * access.trips
+                # what several such loads feed meets in their layout, and is turned once (RemoveLayoutConversions.cpp)
+                turned = max(turned, MATRIX_PASSES * layout.per_thread * access.trips)
+    warp.conflicts += turned
     widths = {
         layout.of(a).vector
         for a in tally.accesses
