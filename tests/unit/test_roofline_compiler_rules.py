@@ -9,9 +9,9 @@ import pytest
 from ridgeline.roofline import estimate
 from ridgeline.roofline.architecture import HOPPER
 from ridgeline.roofline.costs import COST
-from ridgeline.roofline.instructions import OVERHEAD, meeting
+from ridgeline.roofline.instructions import OVERHEAD, Warp, meeting
 from ridgeline.roofline.layout import Blocked, Layout
-from ridgeline.roofline.triton_model import Analysis, analyse, demand
+from ridgeline.roofline.triton_model import Analysis, analyse, demand, top_operation
 from roofline_kernels import H200, inductor_file, launch, pointwise
 
 ALL = "xmask = tl.full([XBLOCK], True, tl.int1)[:]\n"
@@ -356,3 +356,23 @@ tl.store(out_ptr0 + (xindex), b[:, None], None)
     assert not found.warp.by_operation.get("welford_counted")
     assert not found.warp.by_operation.get("welford_plain")
     assert found.warp.by_operation["reduce_counted"] == pytest.approx(OVERHEAD * (8 * 7.3 + 5 * 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("index_step", "arithmetic of indices"),
+        ("reduce_sum", "the reduction within and across warps"),
+        ("reduce_welford", "Welford's means put together"),
+        ("double_sqrt", "double precision"),
+        ("nan_max", "maxima that keep NaN"),
+        ("lgamma", "lgamma"),
+    ],
+)
+def test_what_issues_most_is_said_in_words(name: str, words: str) -> None:
+    warp = Warp()
+    warp.add(name, 10.0)
+    assert top_operation(warp) == words
+    warp.add("float", 9.0)
+    warp.add("load", 100.0)
+    assert top_operation(warp) == "loads"

@@ -45,7 +45,30 @@ WORDS = {
     "float": "plain arithmetic",
     "load": "loads",
     "store": "stores",
+    "atomic": "atomic additions",
+    "sqrt_rn": "square roots",
+    "nan_max": "maxima that keep NaN",
+    "where": "choices",
+    "integer": "arithmetic of whole numbers",
+    "integer_divide": "division of whole numbers",
+    "double": "arithmetic in double precision",
+    "double_pow": "pow in double precision",
+    "double_function": "functions in double precision",
+    "reduce_welford": "Welford's means put together",
+    "online_softmax_first": "the online softmax step",
+    "sort_step": "sorting",
+    "unpack": "unpacking",
+    "shuffled": "shuffles between lanes",
 }
+FAMILIES = (
+    (("index_",), "arithmetic of indices"),
+    (("reduce_",), "the reduction within and across warps"),
+    (("exchange", "turn"), "changes of layout"),
+    (("welford",), "Welford's update"),
+    (("widen", "narrow", "convert", "half", "int_float", "float_int", "byte_float"), "conversions between types"),
+    (("double_",), "double precision"),
+)
+"""What operations without words of their own are called, by how their names begin."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -303,4 +326,7 @@ def top_operation(warp: Warp) -> str | None:
     if not warp.by_operation or warp.issued <= 0:
         return None
     name, issued = max(warp.by_operation.items(), key=lambda t: t[1])
-    return WORDS.get(name, name.replace("_", " ")) if issued >= 0.2 * warp.issued else None
+    if issued < 0.2 * warp.issued:
+        return None
+    family = next((words for begins, words in FAMILIES if name.startswith(begins)), name.replace("_", " "))
+    return WORDS.get(name, family)
