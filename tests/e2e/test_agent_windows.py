@@ -80,7 +80,7 @@ def test_a_program_of_one_step_is_shown_whole_with_a_note(runner: Runner) -> Non
     (window,) = sidecar["windows"]
     assert (window["reason"], window["steps"]) == ("whole", [])
     assert any(event["name"] == "aten::linear" for event in run.events())
-    assert any("before it had two steps" in note for note in sidecar["notes"])
+    assert any("before it marked two steps" in note for note in sidecar["notes"])
 
 
 def test_a_program_that_leaves_inside_its_window_keeps_the_steps_of_it(runner: Runner) -> None:

@@ -219,7 +219,7 @@ def test_a_program_without_a_recording_says_what_ended_it(
 @pytest.mark.parametrize(
     ("cut", "how", "words"),
     [
-        (False, USUAL, "the program ended before it had two steps: all of it after the import of torch is shown"),
+        (False, USUAL, "the program ended before it marked two steps: all of it after the import of torch is shown"),
         (
             True,
             USUAL,

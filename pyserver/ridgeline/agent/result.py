@@ -99,6 +99,6 @@ def why_not_steady(recorder: Recorder, how: str) -> str:
             f"the program ended{ended} before it had settled: what was recorded from the import of torch on is shown, "
             f"{steps} whole steps"
             if steps
-            else f"the program ended{ended} before it had two steps: all of it after the import of torch is shown"
+            else f"the program ended{ended} before it marked two steps: all of it after the import of torch is shown"
         )
     return f"the program ended{ended} before its window was full: {steps} steps were recorded"
