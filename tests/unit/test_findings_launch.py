@@ -256,6 +256,25 @@ def test_the_length_of_a_run_at_the_edge(run: int, expected: int) -> None:
     assert len(_by_code(find(b.context()), "small-kernels")) == expected
 
 
+@pytest.mark.parametrize(
+    ("around", "expected"),
+    [("Int8PerChannel", 1), ("_Quantise", 1), ("aten::linalg_loop", 0), ("Int8PerChannelBackward", 0)],
+)
+def test_a_loop_within_a_function_of_the_programs_own_is_one(around: str, expected: int) -> None:
+    """A ``torch.autograd.Function`` is a scope of its own in the trace; what torch's operators repeat within is theirs."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 10_000.0
+        b.step(t, 10_000.0)
+        b.line(t, t + 10_000, "net.py", 7, "rows = [(w * s).round() for w in weight]")
+        b.op(around, t + 5, 9000.0, dims=[[100, 64]], types=["float"])
+        for i in range(100):
+            u = t + 80 * i
+            b.op("aten::mul", u + 16, 8.0, dims=[[64]], types=["float"])
+            b.kernel("mul", u + 30, 2.0, launched=u + 20)
+    assert len(_by_code(find(b.context()), "small-kernels")) == expected
+
+
 @pytest.mark.parametrize(("loading", "expected"), [(False, 1), (True, 0)])
 def test_what_a_dataset_makes_is_the_loaders_matter(loading: bool, expected: int) -> None:
     b = TraceBuilder()

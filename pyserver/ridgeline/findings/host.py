@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
@@ -26,6 +27,9 @@ REGION_PREFIXES = (
     "enumerate(DataLoader)",
 )
 """Names of cpu_op rows that only enclose others: they are places in the program, not work."""
+PYTHON_FUNCTION = re.compile(r"(?!\w*Backward\d*$)[A-Z_]\w*")
+"""A ``torch.autograd.Function`` written in Python: its name is its class's, and what its ``forward`` calls lies within. Nodes of the
+backward pass are none."""
 
 
 STEPPING = ("ProfilerStep#", "Optimizer.step#", "enumerate(DataLoader)#")
@@ -122,11 +126,16 @@ class HostFacts:
 
     def outermost(self, row: int) -> int:
         """The outermost enclosing op that is work: the call that the user or a library made."""
-        best = row
+        best, names, places = row, self.trace.ops.name, self._places
         for above in self.ancestors(row):
-            if not self.op_name(above).startswith(REGION_PREFIXES):
+            if not places[names[above]]:
                 best = above
         return best
+
+    @cached_property
+    def _places(self) -> list[bool]:
+        """By number of a name: whether an op of it only encloses others."""
+        return [bool(n.startswith(REGION_PREFIXES) or PYTHON_FUNCTION.fullmatch(n)) for n in self.names]
 
     def ops_named(self, *names: str) -> I32:
         """Rows of ops of these names that start within the recorded steps."""
