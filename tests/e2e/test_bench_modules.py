@@ -243,7 +243,13 @@ def test_what_does_not_fit_the_time_is_named(made: Path) -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_an_interrupt_ends_it_with_130(made: Path) -> None:
     child = subprocess.Popen(
-        command(made / "cgather1.py"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(made / "cgather1.py"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell without job control has what it starts in the background ignore interrupts, and so would all below it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     deadline = time.monotonic() + 120
     while not any(b"inside/main.py" in Path(f"/proc/{one}/cmdline").read_bytes() for one in children(child.pid)):

@@ -270,6 +270,48 @@ def test_what_is_made_of_a_constant_is_one(expression: str, expected: int) -> No
     assert [f.line for f in found if f.line == 9] == [9] * expected
 
 
+BIAS = """import torch
+class Biased:
+    def bias(self, n):
+        at = torch.arange(n)
+        {statement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "dims", "expected"),
+    [
+        ("return -torch.log1p((at[:, None] - at[None, :]).abs() / self.reach)", "double", [], 1),
+        ("return -torch.log1p((at[:, None] - at[None, :]).abs() / self.reach)", "float", [], 0),
+        ("return -torch.log1p((at[:, None] - at[None, :]).abs() / self.reach)", "float", [64, 64], 0),
+        ("return -torch.log1p((at[:, None] - at[None, :]).abs() / reach)", "double", [], 0),
+        ("bias, scale = (at[:, None] - at[None, :]).abs() / self.reach, 2", "double", [], 1),
+        ("return torch.tensor(rows)", "double", [], 0),
+    ],
+    ids=["a number", "a parameter", "a table", "a name from elsewhere", "two names", "a list"],
+)
+def test_what_an_object_holds_is_a_number_if_the_recording_says_so(
+    statement: str, kind: str, dims: list[int], expected: int
+) -> None:
+    """Twice a step: one operator between two constants, and one operation that takes two tensors; a tensor makes it two."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        for u in (t, t + 300):
+            b.line(u, u + 5, "net.py", 4, "at = torch.arange(n)")
+            b.op("aten::arange", u + 1, 3, dims=[[]], types=["Scalar"], concrete=["64"])
+            b.line(u + 5, u + 200, "net.py", 5, statement)
+            b.op("aten::sub", u + 10, 40, dims=[[64, 1], [1, 64]], types=["float", "float"])
+            b.op("aten::abs", u + 60, 40, dims=[[64, 64]], types=["float"])
+            b.op("aten::div", u + 110, 40, dims=[[64, 64], dims], types=["float", kind])
+        b.line(t + 600, t + 990, "net.py", 9, "return x @ self.bias(n)")
+        b.op("aten::mm", t + 610, 350, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    text = BIAS.format(statement=statement)
+    found = _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+    assert [f.line for f in found if f.line == 5] == [5] * expected
+
+
 def test_what_is_made_of_something_else_as_well_is_none() -> None:
     """``idx`` may be a tensor, so ``flat`` is no constant, and what is taken with it neither."""
     text = """import torch

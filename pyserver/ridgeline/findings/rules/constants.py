@@ -24,6 +24,8 @@ PER_STEP = 0.5
 """Times a step. Less often it is rebuilt because something changed."""
 MAKERS = ("arange", "ones", "full", "eye", "linspace", "logspace", "tril_indices", "triu_indices", "tensor", "meshgrid")
 """Constructors of values that do not vary. ``zeros`` and ``empty`` make buffers to be written to, ``rand`` never the same."""
+OF_TENSORS = ("tensor", "meshgrid")
+"""Those that are given more than numbers."""
 VARYING = ("rand", "normal", "bernoulli", "multinomial", "poisson", "empty", "dropout", "load", "from_numpy")
 """How the names of functions begin that give another value each time, or one from elsewhere."""
 NUMBERS = ("len", "int", "float", "range", "list", "max", "min")
@@ -44,7 +46,7 @@ def rule(facts: Facts) -> list[Candidate]:
             continue
         tops = _calls_at(facts, path, lines)
         for line, rows in tops.items():
-            if len(rows) >= PER_STEP * facts.n and _always_the_same(facts, rows, known=lines[line].known):
+            if len(rows) >= PER_STEP * facts.n and _always_the_same(facts, rows, lines[line]):
                 found.append(_candidate(facts, SourceRef(file=path, line=line, text=line_of(text, line)), rows))
     return found
 
@@ -53,36 +55,72 @@ class _Constant(NamedTuple):
     statement: ast.stmt
     known: bool
     """All names in it are known to be numbers or constants: no tensor can come from elsewhere."""
+    pairs: int = 0
+    """Where the others are ``self.NAME``, which may be numbers: operators between two constants in it. Were one of those names a
+    tensor, more operations would take two."""
+    operators: int = 0
+    """All operators in it, then: so many operations at least."""
 
 
 def _constants(tree: ast.Module) -> Iterator[_Constant]:
-    """Assignments within functions of an expression that is made of constants, to a name that nothing writes into later. What
-    one such assignment makes is a constant in the next."""
+    """Assignments within functions of an expression that is made of constants, to names that nothing writes into later. What one
+    such assignment makes is a constant in the next, and in what is returned."""
     for function, owner in functions(tree):
         written = set(_written(function))
         numbers = numbers_of(function, owner)
         assigned = Counter(name for node in ast.walk(function) for name in _names_assigned(node))
         made: set[str] = set()
         for node in _assignments(function):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            value = node.value
-            if value is None or not isinstance(target, ast.Name) or target.id in written:
+            value, names = node.value, _targets(node)
+            if value is None or names is None or not written.isdisjoint(names):
                 continue
-            known = _names_in(value) <= {*made, *numbers, *MODULES, *NUMBERS}
-            if _is_constant(value, made if known else set(), numbers):
-                if known and assigned[target.id] == 1:
-                    made.add(target.id)
-                yield _Constant(node, known)
+            told = {*made, *numbers, *MODULES, *NUMBERS}
+            unknown = _names_in(value, sizes=False) - told
+            held, known = all(name.startswith("self.") for name in unknown), _names_in(value, sizes=True) <= told
+            if isinstance(node, ast.Return) and not held:
+                continue
+            if _is_constant(value, made if held else set(), numbers):
+                made |= {name for name in names if not unknown and assigned[name] == 1}
+                yield _Constant(node, known, *(_operators(value, made) if held and not known else ()))
 
 
-def _assignments(function: ast.AST) -> list[ast.Assign | ast.AnnAssign]:
-    """To one name each, in the order of the text."""
+def _assignments(function: ast.AST) -> list[ast.Assign | ast.AnnAssign | ast.Return]:
+    """And what is returned, in the order of the text."""
     found = [
         n
         for n in ast.walk(function)
-        if (isinstance(n, ast.Assign) and len(n.targets) == 1) or (isinstance(n, ast.AnnAssign) and n.value is not None)
+        if (isinstance(n, ast.Assign) and len(n.targets) == 1)
+        or (isinstance(n, (ast.AnnAssign, ast.Return)) and n.value is not None)
     ]
     return sorted(found, key=lambda n: (n.lineno, n.col_offset))
+
+
+def _targets(node: ast.Assign | ast.AnnAssign | ast.Return) -> list[str] | None:
+    """The names that are assigned to; None where something else is, too."""
+    if isinstance(node, ast.Return):
+        return []
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
+    return names if len(names) == len(parts) else None
+
+
+def _operators(value: ast.expr, made: set[str]) -> tuple[int, int]:
+    """(those between two constants, all) of arithmetic and comparisons with a constant in them."""
+
+    def constant(side: ast.expr) -> bool:
+        return any(
+            (isinstance(n, ast.Name) and n.id in made) or (isinstance(n, ast.Call) and _called(n) in MAKERS)
+            for n in ast.walk(side)
+        )
+
+    sides = [
+        (n.left, n.right if isinstance(n, ast.BinOp) else n.comparators[0])
+        for n in ast.walk(value)
+        if isinstance(n, (ast.BinOp, ast.Compare))
+    ]
+    found = [constant(left) + constant(right) for left, right in sides]
+    return sum(n == 2 for n in found), sum(n > 0 for n in found)
 
 
 def _names_assigned(node: ast.AST) -> Iterator[str]:
@@ -92,8 +130,9 @@ def _names_assigned(node: ast.AST) -> Iterator[str]:
         yield node.arg
 
 
-def _names_in(value: ast.expr) -> set[str]:
-    """Names and ``self.NAME``; what a size is asked of does not count."""
+def _names_in(value: ast.expr, *, sizes: bool) -> set[str]:
+    """Names and ``self.NAME``; what a size is asked of does not count, nor, without ``sizes``, what a constructor takes, which are
+    numbers (the recording says whether they are the same in every step)."""
     found: set[str] = set()
     waiting: list[ast.AST] = [value]
     while waiting:
@@ -102,6 +141,8 @@ def _names_in(value: ast.expr) -> set[str]:
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SIZES:
             continue
+        if not sizes and isinstance(node, ast.Call) and _of_sizes(node):
+            continue
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             found.add(ast.unparse(node))
         elif isinstance(node, ast.Name):
@@ -109,6 +150,10 @@ def _names_in(value: ast.expr) -> set[str]:
         else:
             waiting += ast.iter_child_nodes(node)
     return found
+
+
+def _of_sizes(call: ast.Call) -> bool:
+    return _called(call) in MAKERS and _called(call) not in OF_TENSORS and _root(call) in MODULES
 
 
 def _written(function: ast.AST) -> Iterator[str]:
@@ -195,9 +240,9 @@ def _calls_at(facts: Facts, path: str, lines: dict[int, _Constant]) -> dict[int,
     return found
 
 
-def _always_the_same(facts: Facts, rows: list[int], *, known: bool) -> bool:
-    """The same operations on the same sizes in every step, and every step the same number; unless all names are ``known``, each
-    with one tensor at most."""
+def _always_the_same(facts: Facts, rows: list[int], constant: _Constant) -> bool:
+    """The same operations on the same sizes in every step, and every step the same number; unless all names are known, each
+    with one tensor at most, or as many with two as the text has operators between constants."""
     signature: list[tuple[tuple[str, int], ...]] = []
     for lo, hi in facts.steps:
         mine = [r for r in rows if lo <= facts.trace.ops.start[r] < hi]
@@ -206,8 +251,27 @@ def _always_the_same(facts: Facts, rows: list[int], *, known: bool) -> bool:
         return False
     if any(word in facts.op_name(r) for r in rows for word in RANDOM):
         return False
-    alone = all(sum(bool(d) for d in facts.all_dims_of(r)) <= 1 for r in rows)
-    return (known or alone) and any(facts.trace.ops.args[r] >= 0 for r in rows)
+    if not any(facts.trace.ops.args[r] >= 0 for r in rows):
+        return False
+    with_two = [sum(bool(d) for d in facts.all_dims_of(r)) > 1 for r in rows]
+    if constant.known or not any(with_two):
+        return True
+    once = _period(signature[0])
+    few = sum(with_two) * once <= constant.pairs * len(rows) and once >= constant.operators
+    return few and not any(_takes_a_parameter(facts, r) for r in rows)
+
+
+def _period(calls: tuple[tuple[str, int], ...]) -> int:
+    """Of a statement that runs several times a step: how many of the calls are one run."""
+    return next(n for n in range(1, len(calls) + 1) if len(calls) % n == 0 and calls == calls[:n] * (len(calls) // n))
+
+
+def _takes_a_parameter(facts: Facts, op: int) -> bool:
+    """Whether a tensor without dimensions that is no number of Python's (those are ``double`` and ``long int``) goes in."""
+    return any(
+        not dims and kind in ("float", "c10::Half", "c10::BFloat16")
+        for dims, kind in zip(facts.dims_of(op), facts.types_of(op))
+    )
 
 
 def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
