@@ -42,7 +42,8 @@ def test_with_inductors_cuda_graphs_the_process_died_after_the_detaching() -> No
 
 
 def test_unprofiled_steps_of_the_recordings_are_those_of_the_programs_alone() -> None:
-    """Beside the same program by its own clock, in another process; before, seven host-bound ones took 1.04 to 2.0 times."""
+    """Beside the same program by its own clock, in another process; before, seven host-bound ones took 1.04 to 2.0 times. Programs
+    that by their own clock differ by more than a fifth between five runs (host work beside another lane's) say nothing."""
     alone = json.loads((FROZEN / "pairs.json").read_text(encoding="utf-8"))
     programs = {p.name: p for p in markers.read_all(suite.HERE / "device")}
     ratios = {}
@@ -56,12 +57,15 @@ def test_unprofiled_steps_of_the_recordings_are_those_of_the_programs_alone() ->
             sidecar = json.loads(file.read())
             assert sidecar["cupti_left"]
             plain = statistics.median(sidecar["plain_steps_ns"]) / 1000
-            ratios[name] = plain / statistics.median(faulty for faulty, _ in alone[name])
-    assert len(ratios) >= 15
+            times = [faulty for faulty, _ in alone[name]]
+            if max(times) <= STEADY * min(times):
+                ratios[name] = plain / statistics.median(times)
+    assert len(ratios) >= 20
     assert 0.93 <= statistics.median(ratios.values()) <= 1.07
     close = [name for name, ratio in ratios.items() if 0.85 <= ratio <= 1.15]
     assert len(close) >= 0.9 * len(ratios), ratios
 
 
+STEADY = 1.2
 OLD_PAIRS = ("pageable_batches", "vocabulary_50257", "full_float32")
 """Pairs of an earlier machine: there was no time for others."""
