@@ -66,7 +66,7 @@ session(
       await window.toast(/[Bb]uilding the analysis environment|Collecting|Downloading|Installing/).waitFor();
       await window.screenshot("building");
       await window
-        .lens(/\d\s?(?:ns|µs|ms|s|min)\s·/)
+        .lens(/\d\s?(?:ns|µs|ms|s|min)(?:\/step)?\s·/)
         .first()
         .waitFor({ timeout: 300_000 });
       const built = readdirSync(join(window.editor.home, "state", "ridgeline", "analysis"));
