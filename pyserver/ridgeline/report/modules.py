@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 from ridgeline.profile import Module, ProfileDocument
-from ridgeline.steps import undisturbed_us
+from ridgeline.report.whatif import step_us
 
 
 @dataclass(slots=True)
@@ -19,10 +19,9 @@ class ModuleRow:
 
 def wall_share(document: ProfileDocument, time_us: float) -> float | None:
     """Percent of the steps' wall as it is without the profiler, where that is known, else of the recorded; None without a wall."""
-    steps, wall = document.source.steps, document.totals.wall_us
-    if wall is not None and steps:
-        on_cpu = any(device.kind == "cpu" for device in document.devices)
-        wall = steps * (undisturbed_us(wall / steps, document.totals.plain_step_us, on_cpu=on_cpu) or 0.0)
+    wall = document.totals.wall_us
+    if wall is not None and document.source.steps and document.devices:
+        wall = document.source.steps * (step_us(document, document.devices[0]) or 0.0)
     return time_us / wall * 100 if wall else None
 
 

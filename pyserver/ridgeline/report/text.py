@@ -16,7 +16,7 @@ from ridgeline.printable import printable
 from ridgeline.profile import Device, Finding, Kernel, Line, ProfileDocument
 from ridgeline.report.modules import place_of, side_by_side, wall_share
 from ridgeline.report.paths import Shortener
-from ridgeline.steps import undisturbed_us
+from ridgeline.report.whatif import step_us
 
 MAX_KERNELS = 12
 MAX_MODULES = 4
@@ -62,8 +62,8 @@ class _View:
         if source.steps:
             words.append(f"{source.steps} step{'' if source.steps == 1 else 's'}")
         recorded = totals.wall_us / source.steps if totals.wall_us and source.steps else None
-        on_cpu = any(device.kind == "cpu" for device in self.document.devices)
-        step = undisturbed_us(recorded, totals.plain_step_us, on_cpu=on_cpu)
+        device = next(iter(self.document.devices), None)
+        step = step_us(self.document, device) if device is not None and recorded is not None else recorded
         if step is not None:  # first the one that shares are of
             words.append(f"{units.duration(step)} a step")
         if totals.plain_step_us is not None and step != totals.plain_step_us:
