@@ -49,7 +49,10 @@ session(
       const status = async () => (await window.languageStatus()).join("\n");
       await until(async () => (await status()).includes(join(other, "env/bin/python")), "the other interpreter");
       await window.command("Ridgeline: Profile This File");
-      await window.lens(/of (?:device time|step)/).first().waitFor({ state: "attached", timeout: 120_000 });
+      await window
+        .lens(/of (?:device time|step)/)
+        .first()
+        .waitFor({ state: "attached", timeout: 120_000 });
       const said = JSON.parse(readFileSync(join(other, "echo.json"), "utf8"));
       const wanted = { argv: ["--data", join(other, "d")], cwd: other, python: join(other, "env/bin/python") };
       assert.deepEqual(said, wanted);
