@@ -89,3 +89,22 @@ def test_host_times_below_the_device_s_work_are_no_step_times() -> None:
     whole = Sidecar(plain_steps_ns=[95_000], profiled_steps_ns=[101_000])
     totals = totals_of(trace, work, window_of(trace, work), whole)
     assert (totals.plain_step_us, totals.profiled_step_us) == (95.0, 101.0)
+
+
+def test_marks_that_enclose_none_of_the_devices_work_are_no_steps() -> None:
+    """A benchmark's label around something between its runs: what runs elsewhere is not divided by it."""
+    builder = TraceBuilder()
+    for step in range(2):
+        builder.step(100.0 * step, 10.0)
+        builder.kernel("gemm", 100.0 * step + 50.0, 20.0, launched=100.0 * step + 40.0)
+    trace = builder.build()
+    window = window_of(trace, work_table(trace))
+    assert (window.steps, window.known) == (None, False)
+
+
+def test_a_mark_whose_work_begins_after_it_is_a_step() -> None:
+    builder = TraceBuilder()
+    builder.step(0.0, 10.0)
+    builder.kernel("gemm", 50.0, 20.0, launched=5.0)
+    trace = builder.build()
+    assert window_of(trace, work_table(trace)).steps == 1

@@ -12,7 +12,7 @@ from ridgeline.profile import CATEGORIES, Category, CategoryRow, Device, Step
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.intervals import EMPTY, clip, subtract, union
 from ridgeline.trace.tables import F64, DeviceInfo, Trace, Work
-from ridgeline.trace.work import WorkTable
+from ridgeline.trace.work import WorkTable, within_marks
 
 
 @dataclass(slots=True, frozen=True)
@@ -30,7 +30,7 @@ class WindowOf:
 
 def window_of(trace: Trace, work: WorkTable) -> WindowOf:
     """From the first step to the last, edges included, and on to the end of the device work that they launched."""
-    if trace.steps:
+    if trace.steps and (work.on_cpu or not len(work.start) or within_marks(trace, work)):
         start = min(step.start for step in trace.steps)
         end = max(step.start + step.dur for step in trace.steps)
         wall = end - start

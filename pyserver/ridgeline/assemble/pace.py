@@ -13,8 +13,8 @@ from ridgeline.attribution.timeline import load_timeline
 from ridgeline.profile_io import UnreadableError
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.intervals import clip, union
-from ridgeline.trace.tables import F64, I64, StepRow, Trace
-from ridgeline.trace.work import WorkTable
+from ridgeline.trace.tables import I64, StepRow, Trace
+from ridgeline.trace.work import WorkTable, asked_at
 
 AHEAD = 1.02
 """The device needs more than so many times what the host needs, from the end of the first step to that of the last. A host
@@ -87,15 +87,6 @@ def select_steps(trace: Trace, chosen: tuple[int, int] | None) -> None:
             f"--select-steps {first}:{last}: the trace has {len(trace.steps)} steps; choose within 0:{len(trace.steps)}"
         )
     trace.steps = trace.steps[first:last]
-
-
-def asked_at(trace: Trace, work: WorkTable) -> F64:
-    """When the host asked for each piece of work; where nothing tells, when it began."""
-    asked: F64 = work.start.copy()
-    for table, index in ((trace.ops, work.op), (trace.calls, work.call)):
-        known = index >= 0
-        asked[known] = table.start[index[known]]
-    return asked
 
 
 def handed_over(trace: Trace, work: WorkTable) -> list[I64]:

@@ -15,6 +15,7 @@ from ridgeline.findings.host import HostFacts
 from ridgeline.findings.spans import Spans
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import F64, I32, Call, Work
+from ridgeline.trace.work import within_marks
 
 if TYPE_CHECKING:
     from ridgeline.findings.blocking import Block
@@ -48,11 +49,9 @@ class Facts(HostFacts):
     def steps(self) -> list[tuple[float, float]]:
         """Start and end of every recorded step, offsets in microseconds; empty where the recording has no steps."""
         if self.trace.steps:
-            marked = [(s.start, s.start + s.dur) for s in self.trace.steps]
-            starts = self.trace.device_events.start
-            if self.on_cpu or any(((starts >= lo) & (starts < hi)).any() for lo, hi in marked):
-                return without_cold_start(marked)
-            return []  # marks that enclose none of the device's work are not steps of it
+            if not self.on_cpu and not within_marks(self.trace, self.work):
+                return []
+            return without_cold_start([(s.start, s.start + s.dur) for s in self.trace.steps])
         if self.sidecar is None or self.trace.base_ns is None:
             return []
         return without_cold_start(

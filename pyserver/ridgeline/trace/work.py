@@ -66,6 +66,23 @@ def _of_device(trace: Trace) -> WorkTable:
     )
 
 
+def asked_at(trace: Trace, work: WorkTable) -> F64:
+    """When the host asked for each piece of work; where nothing tells, when it began."""
+    asked: F64 = work.start.copy()
+    for table, index in ((trace.ops, work.op), (trace.calls, work.call)):
+        known = index >= 0
+        asked[known] = table.start[index[known]]
+    return asked
+
+
+def within_marks(trace: Trace, work: WorkTable) -> bool:
+    """Whether any of the trace's steps has work of its own, asked for or begun in it. Marks that enclose none of a device's work
+    (a benchmark's label of something between its runs) are not steps of it."""
+    asked = asked_at(trace, work)
+    marks = [step.asked or (step.start, step.start + step.dur) for step in trace.steps]
+    return any(bool(((t >= lo) & (t < hi)).any()) for lo, hi in marks for t in (asked, work.start))
+
+
 def _of_ops(trace: Trace) -> WorkTable:
     ops = trace.ops
     n = len(ops.start)
