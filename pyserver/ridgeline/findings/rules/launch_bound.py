@@ -37,7 +37,8 @@ def rule(facts: Facts) -> list[Candidate]:
         return _by_calls(facts)
     late = facts.queue.launch_spans
     lost = facts.late_us(late)
-    share = 100.0 * facts.real(late) / facts.base_us if facts.base_us else 0.0
+    # Both must say so: the gaps themselves, and what the document's idle time puts down to them, which is what is shown.
+    share = 100.0 * min(lost, facts.real(late)) / facts.base_us if facts.base_us else 0.0
     gaps = sum(g.end - g.start <= LAUNCH_US for g in facts.queue.late_gaps)
     if share < SHARE_PCT or (not facts.steps and gaps < MIN_GAPS):
         return []
