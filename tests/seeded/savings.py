@@ -6,6 +6,10 @@
 Promised: the finding's saving over the recorded step. Real: 1 - mended/faulty time of a step, unprofiled, median of five
 alternating pairs. Within 0.7 to 1.3 of the promise counts.
 
+A pair is two fresh processes that take turns of a tenth of a second until each has had ``SECONDS`` (``turns.py``). Before, a side
+was the time of 24 steps less that of 4, preparation and all, in one process with all the others: of steps of one to five
+milliseconds that is 20 to 100 ms, and single pairs of one program differed by 20 to 60 points.
+
 On a CPU the clock is the process's own (``time.process_time``, one thread), so that a busy machine does not decide; for
 waiting (``data-loading``) it is the wall.
 """
@@ -29,24 +33,9 @@ import markers  # noqa: E402
 import suite  # noqa: E402
 
 PAIRS = 5
-SHORT, LONG = 4, 24
+SECONDS = 1.0
+"""Of a side of a pair, in whole steps, of which one takes from half a millisecond to a second."""
 LOW, HIGH = 0.7, 1.3
-
-TIMER = """
-import json, sys, time
-short, long, pairs, clock = int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]), getattr(time, sys.argv[6])
-def step_us(path):
-    scope = {"__name__": "seeded", "__file__": path}
-    exec(compile(open(path, encoding="utf-8").read(), path, "exec"), scope)
-    took = []
-    for steps in (short, long):
-        start = clock()
-        scope["main"](steps)
-        took.append(clock() - start)
-    return 1e6 * (took[1] - took[0]) / (long - short)
-step_us(sys.argv[1]); step_us(sys.argv[2])
-print(json.dumps([[step_us(sys.argv[1]), step_us(sys.argv[2])] for _ in range(pairs)]))
-"""
 
 
 class Row(NamedTuple):
@@ -88,14 +77,14 @@ def row_of(name: str, code: str, document: dict[str, Any], pairs: Sequence[Seque
 
 
 def timed_pairs(program: markers.Seeded, work: Path, clock: str) -> list[list[float]]:
-    faulty, mended, timer = work / f"{program.name}_a.py", work / f"{program.name}_b.py", work / "timer.py"
+    """[faulty µs, mended µs] per step, pair after pair (``turns.py``)."""
+    faulty, mended = work / f"{program.name}_a.py", work / f"{program.name}_b.py"
     faulty.write_text(program.faulty, encoding="utf-8")
     mended.write_text(program.mended or "", encoding="utf-8")
-    timer.write_text(TIMER, encoding="utf-8")
-    command = [sys.executable, str(timer), str(faulty), str(mended), str(SHORT), str(LONG), str(PAIRS), clock]
     done = subprocess.run(
-        command,
-        capture_output=True,
+        [sys.executable, str(HERE / "turns.py"), str(faulty), str(mended), clock, str(PAIRS), str(SECONDS)],
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("SEEDED_VERBOSE") else subprocess.DEVNULL,
         text=True,
         timeout=suite.TIMEOUT,
         check=True,
