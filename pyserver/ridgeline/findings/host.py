@@ -184,6 +184,19 @@ class HostFacts:
     def has_children(self, op: int) -> bool:
         return op in self._with_children
 
+    @cached_property
+    def unflattened(self) -> frozenset[int]:
+        """Copies right after an ``unflatten_dense_tensors``: what was broadcast or reduced as one tensor is brought to where it belongs,
+        part by part, by the library that asked for it (torch's ``broadcast_coalesced``, DistributedDataParallel's buffers)."""
+        found: set[int] = set()
+        for op in [row for row, name in enumerate(self._op_names) if name == "aten::unflatten_dense_tensors"]:
+            tid = int(self.trace.ops.tid[op])
+            for row in self._ops_of_thread[tid][int(np.searchsorted(self._op_starts[tid], self.op_end(op))) :]:
+                if self.op_name(int(row)) != "aten::copy_":
+                    break
+                found.add(int(row))
+        return frozenset(found)
+
     def children_named(self, op: int, *names: str) -> list[int]:
         """Direct children of an op of these names."""
         return [int(r) for r in self._children_of(op) if self.op_name(int(r)) in names]

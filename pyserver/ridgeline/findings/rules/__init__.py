@@ -9,6 +9,7 @@ from ridgeline.findings.facts import Facts
 from ridgeline.findings.rules import (
     attention,
     bias_copy,
+    bucket_copies,
     channels_last,
     clocks,
     cold_start,
@@ -69,6 +70,7 @@ RULES: tuple[Rule, ...] = tuple(
         constants,
         single_tensor_optimizer,
         zero_grad,
+        bucket_copies,
         attention,
         decode,
         padding,

@@ -42,6 +42,8 @@ NOTHING_US = 0.5
 """A CPU's operation that takes no longer computes nothing either: ``to`` and ``contiguous`` of what is as it should be."""
 NODE = re.compile(r"\w+Backward\d*")
 """A node of the backward pass; in the traces of early Kineto nothing encloses it that says so."""
+REDUCER = re.compile(r"torch(\.|::)distributed(\.ddp\.|::)reducer::")
+"""DistributedDataParallel handles one gradient after another (``bucket-copies``)."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -146,9 +148,9 @@ def _is_not_the_statements(facts: Facts, row: int) -> bool:
     """Within compiled code, the backward pass and the optimizer something else does the repeating."""
     op = int(facts.work.op[row])
     names = [facts.op_name(a) for a in facts.ancestors(op)] if op >= 0 else []
-    if any(name.startswith(REGION_PREFIXES) or NODE.fullmatch(name) for name in names):
+    if any(name.startswith(REGION_PREFIXES) or NODE.fullmatch(name) or REDUCER.match(name) for name in names):
         return True
-    return (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row)
+    return op in facts.unflattened or (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row)
 
 
 def _is_loading(facts: Facts, row: int) -> bool:
