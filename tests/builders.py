@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from builder_stays import StaysOfLines
 from ridgeline.attribution.model import Attribution
 from ridgeline.findings.context import Context
 from ridgeline.profile import Kernel, ProfileDocument, RecordedWith, Source, SourceRef, Totals
@@ -342,6 +343,7 @@ class TraceBuilder:
             reason=none,
             modules=[],
             host_line=host_line,
+            host_stays=StaysOfLines(lines) if lines else None,
         )
 
 

@@ -42,6 +42,8 @@ class Window:
     """All threads of the process together, within the window; None where the system does not tell."""
     waited_ns: int | None = None
     """The same: ready to run and without a core."""
+    asleep_ns: int | None = None
+    """The process' first thread within the window: neither running nor ready to, for it waited for something."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,8 +82,9 @@ class Timeline:
     """The user-line timeline: which user statement each thread was in.
 
     ``file`` holds, thread after thread, three little-endian arrays of ``count`` items: int64 time_ns, int32 line
-    (0: the frame returned or yielded, -1: it was entered or resumed), int32 code (index into ``codes``). Recordings of
-    earlier versions have no -1: there a frame's first event is its entry.
+    (0: the frame returned or yielded, -1: it was entered or resumed), int32 code (index into ``codes``). Code 0x7fffffff:
+    "line" counts the calls of a library's functions since the event before that a tracer was called for. Recordings of
+    earlier versions have neither; there a frame's first event is its entry.
     """
 
     file: str

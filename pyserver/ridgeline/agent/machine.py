@@ -83,6 +83,16 @@ def scheduled() -> tuple[int, int] | None:
     return ran, waited
 
 
+def awake() -> int | None:
+    """Nanoseconds that the process' first thread has run or been ready to; Linux only."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/schedstat", encoding="ascii") as file:
+            numbers = file.read().split()
+        return int(numbers[0]) + int(numbers[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def _cpu_model() -> str | None:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

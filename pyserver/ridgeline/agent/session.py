@@ -45,6 +45,7 @@ class OpenRecording:
         """0 until ``start``."""
         self._marks: dict[tuple[str, int], list[int]] = {}
         self._scheduled: tuple[int, int] | None = None
+        self._awake: int | None = None
 
     def prepare(self) -> None:
         """Warm the profiler up: what happens from now on until ``start`` pays for its beginning and is not recorded."""
@@ -58,6 +59,7 @@ class OpenRecording:
             self._timeline.start()
         self._scheduled = machine.scheduled()
         self.started_ns = time.time_ns()
+        self._awake = machine.awake()
         if self.driver is not None:
             self._marks[self.driver.kind, self.driver.order] = [self.started_ns]
 
@@ -102,6 +104,7 @@ class OpenRecording:
             return None
         if self._paused:
             mute(self._torch, False)
+        began, ended, lasted = self._awake, machine.awake(), time.time_ns() - self.started_ns
         before, after = self._scheduled, machine.scheduled()
         lines = None
         if self._timeline is not None:
@@ -127,6 +130,7 @@ class OpenRecording:
             "complete": self.state != "window" or len(steps) >= self.target,
             "ran_ns": None if before is None or after is None else max(after[0] - before[0], 0),
             "waited_ns": None if before is None or after is None else max(after[1] - before[1], 0),
+            "asleep_ns": None if began is None or ended is None else max(lasted - (ended - began), 0),
         }
         order = 4 if self.state == "window" and not steps else ORDER[self.state]
         if recording.lost_the_clock():

@@ -5,6 +5,7 @@ An operator of the trace is joined to the statement that was current at its star
 beside a debugger) and ``sys.settrace`` (older: one tracer a thread, so another's is left alone). Both write pairs of
 int64 into one array a thread: ``time_ns``, then ``line << 32 | code``. Line 0 means that the frame returned or
 yielded, line -1 that it was entered or resumed: without that a recursive call looks like the next round of a loop.
+A tracer is called for a library's functions as well; how often is written down, for it makes what calls them slower.
 """
 
 from __future__ import annotations
@@ -22,7 +23,19 @@ IsUser = Callable[[str], bool]
 BUDGET = 1_000_000
 """Events a thread, 16 bytes each."""
 REFILL = 100_000
+CHECK = 100_000
+"""Events a thread between two looks for code that is entered all the time and runs nothing of torch's."""
+STRIDE = 41
+"""Every so manieth event is looked at: a prime, for a loop's events have a period."""
+HOT = 0.5
+"""Part of the events that is one function's and the next one's..."""
+ENTERED = 0.05
+"""...of which so many are entries: one event of twenty, no loop that goes round in one call..."""
+SLOW_NS, SLOW = 5_000, 0.02
+"""...and no more of them last longer than an operator at its shortest takes to be recorded."""
 CODE_MASK = 0xFFFFFFFF
+LIBRARY = 0x7FFFFFFF
+"""``count << 32 | LIBRARY``: so many calls of a library's functions were looked at, and left alone, since the event before."""
 ENTRY = -1 << 32
 """``ENTRY | code``: the frame was entered or resumed."""
 RESUMABLE = 0x20 | 0x80 | 0x200
@@ -42,7 +55,8 @@ class Timeline:
         self._buffers: dict[int, array[int]] = {}
         """By native thread id: Python gives the ident of a thread that has ended to the next one."""
         self._own = threading.local()
-        """``buffer`` of the running thread, where it has written: dies with the thread, and costs no system call."""
+        """``buffer`` of the running thread, where it has written, with ``looked`` and ``due``, lengths of it: die with the thread,
+        and cost no system call."""
 
     # -------------------------------------------------------------- what the subclasses implement
     def prepare(self) -> None:
@@ -61,7 +75,13 @@ class Timeline:
     def buffer(self) -> array[int]:
         """Of the running thread."""
         found = self._own.buffer = self._buffers.setdefault(threading.get_native_id(), array("q"))
+        self.look_again(found)
         return found
+
+    def look_again(self, buffer: array[int]) -> None:
+        """Set the running thread's next look at what it wrote: ``CHECK`` events on, or where its portion is full."""
+        self._own.looked = len(buffer)
+        self._own.due = min(2 * self.budget, len(buffer) + 2 * CHECK)
 
     def enter(self, buffer: array[int], frames: list[FrameType]) -> None:
         """A thread comes into view inside these user frames, outermost first; what was known of it before is void."""
@@ -72,6 +92,33 @@ class Timeline:
         for frame in frames:
             number = self.code_id(frame.f_code)
             buffer.extend((now, ENTRY | number, now, (frame.f_lineno or 0) << 32 | number))
+
+    def codes_of(self, numbers: set[int]) -> list[CodeType]:
+        return [code for code, number in self._codes.items() if number in numbers]
+
+    def leave(self, buffer: array[int], frame: FrameType | None) -> None:
+        """From here on nothing is known of the thread, whatever its last statement."""
+        present = user_frames(frame, self.is_user)
+        if present:
+            buffer.extend((time.time_ns(), self.code_id(present[0].f_code)))
+
+    def hot(self, buffer: array[int], since: int) -> set[int]:
+        """Numbers of the functions in which a thread spends its events from index ``since`` on, if they are called very often and
+        are too quick for an operator. Their callers' statements are enough: ``sorted(rows, key=score)`` calls ``score``."""
+        events: dict[int, list[int]] = {}
+        looked = 0
+        for at in range(since & ~1, len(buffer) - 3, 2 * STRIDE):
+            word = buffer[at + 1]
+            seen = events.setdefault(word & CODE_MASK, [0, 0, 0])
+            seen[0] += 1
+            seen[1] += word >> 32 == -1
+            seen[2] += buffer[at + 2] - buffer[at] > SLOW_NS
+            looked += 1
+        return {
+            number
+            for number, (count, entered, slow) in events.items()
+            if count >= HOT * looked and entered >= ENTERED * count and slow <= SLOW * count
+        }
 
     def clear(self) -> None:
         """Forget everything recorded; only while off."""
@@ -133,7 +180,8 @@ class Recorded:
             for position in range(0, len(buffer) - 1, 2):
                 word = buffer[position + 1]
                 target.append(buffer[position])
-                target.append((word & ~CODE_MASK) | renumber[word & CODE_MASK])
+                number = word & CODE_MASK
+                target.append((word & ~CODE_MASK) | (number if number == LIBRARY else renumber[number]))
         self.threads = list(mine.items())
 
     def pack(self) -> tuple[list[bytes], list[list[int]]]:

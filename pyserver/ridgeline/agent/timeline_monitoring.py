@@ -54,6 +54,19 @@ class MonitoringTimeline(Timeline):
             numbers[code] = number
             return number
 
+        def at_its_end(buffer: array[int]) -> bool:
+            """Whether this thread's portion is full; if it is only long, what is called all the time is left out from here on."""
+            frame = sys._getframe(2)
+            if len(buffer) >= 2 * timeline.budget:
+                timeline.leave(buffer, frame)
+                monitoring.set_events(tool, 0)
+                return True
+            for code in timeline.codes_of(timeline.hot(buffer, own.looked)):
+                numbers[code] = -1
+            timeline.enter(buffer, [f for f in user_frames(frame, is_user) if numbers.get(f.f_code, 0) >= 0])
+            timeline.look_again(buffer)
+            return False
+
         def put(code: CodeType, line: int) -> Any:
             number = numbers.get(code)
             if number is None:
@@ -64,8 +77,7 @@ class MonitoringTimeline(Timeline):
                 buffer = own.buffer
             except AttributeError:
                 buffer = new_buffer()
-            if len(buffer) >= 2 * timeline.budget:
-                monitoring.set_events(tool, 0)
+            if len(buffer) >= own.due and at_its_end(buffer):
                 return None
             buffer.append(now())
             buffer.append(line << 32 | number)

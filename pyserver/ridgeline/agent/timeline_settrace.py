@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from .timeline import CODE_MASK, ENTRY, RESUMABLE, IsUser, Timeline, user_frames
+from .timeline import CHECK, CODE_MASK, ENTRY, LIBRARY, RESUMABLE, IsUser, Timeline, user_frames
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 
@@ -54,20 +54,52 @@ class SettraceTimeline(Timeline):
         buffer = self.buffer()
         put, now, is_user, limit = buffer.append, time.time_ns, self.is_user, 2 * self.budget
         known: dict[CodeType, tuple[TraceFunction, int, bool] | None] = {}
-        timeline = self
+        timeline, looked = self, len(buffer)
+        due = min(limit, looked + 2 * CHECK)
+        """Length of the buffer from which something is to be done."""
+
+        def at_its_end(frame: FrameType) -> bool:
+            """Whether this thread's portion is full; if it is only long, what is called all the time is left out from here on."""
+            nonlocal looked, due
+            if len(buffer) >= limit:
+                timeline.leave(buffer, frame)
+                return True
+            hot = timeline.hot(buffer, looked)
+            if hot:
+                for code in timeline.codes_of(hot):
+                    known[code] = None
+                timeline.enter(
+                    buffer, [f for f in user_frames(frame, is_user) if f.f_code not in known or known[f.f_code]]
+                )
+            looked = len(buffer)
+            due = min(limit, looked + 2 * CHECK)
+            return False
+
+        calls = 0
+        """Of a library's functions since the last event."""
+
+        def put_calls() -> None:
+            nonlocal calls
+            put(now())
+            put(calls << 32 | LIBRARY)
+            calls = 0
 
         def local_for(code: CodeType) -> TraceFunction:
             number = timeline.code_id(code)
 
             def local(frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
                 if event == "line":
-                    if len(buffer) >= limit or not timeline.on:
+                    if not timeline.on or (len(buffer) >= due and at_its_end(frame)):
                         frame.f_trace = None
                         sys.settrace(timeline._resting())
                         return None
+                    if calls:
+                        put_calls()
                     put(now())
                     put(frame.f_lineno << 32 | number)
                 elif event == "return":
+                    if calls:
+                        put_calls()
                     put(now())
                     put(number)
                 return local
@@ -75,7 +107,8 @@ class SettraceTimeline(Timeline):
             return local
 
         def trace(frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
-            if not timeline.on or len(buffer) >= limit:
+            nonlocal calls
+            if not timeline.on or (len(buffer) >= due and at_its_end(frame)):
                 sys.settrace(timeline._resting())
                 return None
             code = frame.f_code
@@ -88,8 +121,11 @@ class SettraceTimeline(Timeline):
                     entry = local_for(code), mark, bool(code.co_flags & RESUMABLE)
                 known[code] = entry
             if entry is None:
+                calls += 1
                 return None
             local, mark, resumable = entry
+            if calls:
+                put_calls()
             put(now())
             put(mark)
             if resumable:

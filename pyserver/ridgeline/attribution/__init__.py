@@ -12,7 +12,7 @@ from ridgeline.attribution.backward import backward_map
 from ridgeline.attribution.builder import Builder
 from ridgeline.attribution.call_stacks import CallStacks
 from ridgeline.attribution.compiled import STALE, CompiledCode
-from ridgeline.attribution.eager import EagerCode, HostLines
+from ridgeline.attribution.eager import EagerCode, HostLines, TimelineStays
 from ridgeline.attribution.frames import FrameLines
 from ridgeline.attribution.host import host_of, regions_of
 from ridgeline.attribution.kernel_places import place_kernel_files, place_user_kernels
@@ -97,6 +97,7 @@ def attribute(
         reason=builder.reason,
         modules=[entry.describe() for entry in compiled.modules_seen.values()],
         host_line=_host_line(lines),
+        host_stays=TimelineStays(timeline, int(zero_ns)) if timeline is not None and zero_ns is not None else None,
         notes=list(builder.notes),
         rejected_us=builder.rejected_us,
         generated_text=modules.files.text,

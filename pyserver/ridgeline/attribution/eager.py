@@ -13,7 +13,7 @@ from ridgeline.attribution.builder import Builder
 from ridgeline.attribution.call_stacks import CallStacks
 from ridgeline.attribution.frames import FrameLines
 from ridgeline.attribution.host import Host
-from ridgeline.attribution.model import TRIAL, PhaseOf
+from ridgeline.attribution.model import TRIAL, PhaseOf, Stays
 from ridgeline.attribution.timeline import LineTimeline
 from ridgeline.attribution.trials import trials
 from ridgeline.inductor.names import is_generic, take_apart
@@ -92,6 +92,28 @@ class HostLines:
                 ):
                     found[tid] = ref
         return next(iter(found.values())) if len(found) == 1 else None
+
+
+@dataclass(slots=True)
+class TimelineStays:
+    """``model.HostStays`` of a line timeline."""
+
+    timeline: LineTimeline
+    zero_ns: int
+    """Unix nanoseconds of offset 0."""
+
+    def of(self, thread: int) -> Stays | None:
+        events = self.timeline.events_of(thread)
+        if events is None:
+            return None
+        # Subtracted as integers: a double of Unix nanoseconds has only 200 of them left.
+        return Stays(start=(events[0] - np.int64(self.zero_ns)) / 1000.0, node=events[1], calls=events[2])
+
+    def frame(self, node: int) -> tuple[int, int]:
+        return self.timeline.frame(node)
+
+    def ref(self, node: int) -> SourceRef | None:
+        return self.timeline.ref(node)
 
 
 @dataclass(slots=True)

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.profile import Module, SourceRef
-from ridgeline.trace.tables import I32, U8
+from ridgeline.trace.tables import F64, I32, I64, U8
 
 TRIAL = "trial launches of an autotuner"
 """The reason of rows that an autotuner launched only to measure them."""
@@ -35,6 +36,31 @@ class GeneratedSite:
     kernel_file: str | None
     """The single-kernel file, where there is one."""
     kernel_line: int | None = None
+
+
+class Stays(NamedTuple):
+    """Where a thread was in the user's code, in order of time. Each stay lasts to the next one; recording its beginning took the
+    thread some time of its own."""
+
+    start: F64
+    """Offsets in microseconds. Shape (n,)."""
+    node: I32
+    """Calling statements and the statement that the thread was at, as a node of ``HostStays``; -1 outside the user's code."""
+    calls: I64
+    """Of a library's functions since the stay before began, as far as recording slowed each of them; they lie in that stay."""
+
+
+class HostStays(Protocol):
+    """All threads' stays. A node is a statement together with the statements that called it."""
+
+    def of(self, thread: int) -> Stays | None:
+        """Those of a native thread id, None where it was not recorded."""
+
+    def frame(self, node: int) -> tuple[int, int]:
+        """(node of the calling statement or -1, number of the function)."""
+
+    def ref(self, node: int) -> SourceRef | None:
+        """Its statement."""
 
 
 def _no_text(path: str) -> None:
@@ -65,6 +91,8 @@ class Attribution:
     modules: list[Module]
     host_line: Callable[[int, float], SourceRef | None]
     """(native thread id, offset µs) -> the user statement that thread was in, or None."""
+    host_stays: HostStays | None = None
+    """All that ``host_line`` knows, where a timeline ran."""
     notes: list[str] = field(default_factory=list)
     """For ``quality.warnings``: hooks that did not fit, stale lines that were rejected…"""
     rejected_us: float = 0.0

@@ -22,6 +22,8 @@ from ridgeline.trace.tables import F64, I32, I64
 METHOD = "timeline"
 CONFIDENCE = 0.99
 MAX_DEPTH = 256
+LIBRARY = 0x7FFFFFFF
+"""As ``agent.timeline`` writes it in a code's place: what stands in the line's counts calls of a library's functions."""
 ROUNDS = 5
 """Of a loop, fewer of which say little about a round."""
 BROKEN = 0.2
@@ -37,6 +39,8 @@ class _Thread:
     """Innermost user frame after each event, -1 for none."""
     reached: npt.NDArray[np.bool_]
     """Whether the event is that frame's coming to its line; not a return to it, nor the entry of a function."""
+    calls: I64
+    """Of a library's functions since the event before, as far as a tracer was called for them."""
 
 
 class LineTimeline:
@@ -64,7 +68,16 @@ class LineTimeline:
         if sys.byteorder == "big":
             line.byteswap()
             code.byteswap()
-        self.events += count
+        counted = np.asarray(code) == LIBRARY
+        before = np.cumsum(np.where(counted, np.asarray(line, dtype=np.int64), 0))[~counted]
+        calls = np.diff(before, prepend=0)
+        if counted.any():
+            time_ns = time_ns[~counted]
+            line, code = (
+                array("i", np.asarray(line)[~counted].tobytes()),
+                array("i", np.asarray(code)[~counted].tobytes()),
+            )
+        self.events += len(line)
         known = self._threads.get(tid)
         start = int(known.node[-1]) if known is not None and len(known.node) else -1
         node = np.asarray(self._replay(line, code, start), dtype=np.int32)
@@ -72,7 +85,8 @@ class LineTimeline:
         if known is not None:
             time_ns, node = np.concatenate([known.time_ns, time_ns]), np.concatenate([known.node, node])
             reached = np.concatenate([known.reached, reached])
-        self._threads[tid] = _Thread(time_ns, node, reached)
+            calls = np.concatenate([known.calls, calls])
+        self._threads[tid] = _Thread(time_ns, node, reached, calls)
 
     def _replay(self, lines: array[int], codes: array[int], node: int) -> list[int]:
         """The node after each event. A negative line is an entry whose first line is still to come."""
@@ -139,6 +153,16 @@ class LineTimeline:
     @property
     def threads(self) -> list[int]:
         return list(self._threads)
+
+    def events_of(self, thread: int) -> tuple[I64, I32, I64] | None:
+        """When a thread came to which node, in unix nanoseconds, in order, and how many calls of a library's functions a tracer had
+        been called for since the event before; None for a thread that was not recorded."""
+        events = self._threads.get(thread)
+        return None if events is None else (events.time_ns, events.node, events.calls)
+
+    def frame(self, node: int) -> tuple[int, int]:
+        """(node of the calling statement or -1, number of the code)."""
+        return self._nodes[node][0], self._nodes[node][1]
 
     def rounds(self, thread: int, begin_ns: float, end_ns: float) -> tuple[SourceRef, I64] | None:
         """The outermost loop that a thread was in for most of a time: its first line, and when each of its rounds began (unix

@@ -25,6 +25,8 @@ class Candidate:
     exposed time * (1 - 1/s). None: no estimate, hence no promise."""
     claims: Spans | None = None
     """The spans of recorded time out of which the saving comes; nothing is saved that is not in them."""
+    stands_for: float = 1.0
+    """How much of the step a microsecond of ``claims`` is without a recorder, where that slowed them more or less than the rest."""
     bound_us: float | None = None
     """A bound tighter than the measure of ``claims``, over the recorded time."""
     general: bool = False

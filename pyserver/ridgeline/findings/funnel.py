@@ -38,7 +38,8 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
             claims = facts.clip(candidate.claims)
             free = spans.subtract(claims, taken)
             left, whole = spans.measure(free), spans.measure(claims)
-            bound = left if bound is None else min(bound, left)
+            most = left * candidate.stands_for
+            bound = most if bound is None else min(bound, most)
             if saving is not None:
                 saving = saving * (left / whole) if whole > 0 else 0.0
         if saving is not None:

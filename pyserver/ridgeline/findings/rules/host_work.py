@@ -1,14 +1,19 @@
 """``host-work``: the device waits while the host does something that gives it no work: Python over files, texts or lists, a
-metric, a log, a checkpoint. CUDA graphs do not help there; doing it less often, later, or in another process does."""
+metric, a log, a checkpoint. CUDA graphs do not help there; doing it less often, later, or in another process does. On a CPU, which
+does all of it itself, it is such work in the steps while no operator runs."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from ridgeline.findings import spans, words
+from ridgeline.findings.arrays import on_arrays
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.places import RELATED
 from ridgeline.findings.queue import LAUNCH_US
+from ridgeline.findings.quiet import QUIET_US, Quiet
+from ridgeline.findings.quiet_work import QuietWork, Work
 from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 
@@ -18,11 +23,69 @@ PER_STEP = 0.5
 """Such gaps a step. Less often is an evaluation or a checkpoint now and then."""
 SAMPLES = 16
 """Moments of a gap at which the host's statement is looked up."""
+HINT_PCT = 2.0
+"""On a CPU. Below, the loop itself and the handing over of batches come near."""
+SPEEDUP = 10.0
+"""On a CPU: of the work once it is done every so many steps, or as a few operations on whole tensors (as of ``small-kernels``)."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    if facts.on_cpu or not facts.judged or len(facts.steps) < 2:
+    if not facts.judged or len(facts.steps) < 2:
         return []
+    return _on_cpu(facts) if facts.on_cpu else _beside_device(facts)
+
+
+def _on_cpu(facts: Facts) -> list[Candidate]:
+    """Of each statement that does it by itself."""
+    quiet = Quiet(facts)
+    whole = quiet.plain_us
+    if whole <= 0 or quiet.stays is None:
+        return []
+    found = QuietWork(quiet)
+    work = found.work(SHARE_PCT / 100.0 * whole)
+    if work:
+        return [_of_cpu(facts, quiet, each, hint=_is_unsure(facts, each)) for each in work]
+    return [_of_cpu(facts, quiet, each, hint=True) for each in found.work(HINT_PCT / 100.0 * whole)[:1]]
+
+
+def _is_unsure(facts: Facts, work: Work) -> bool:
+    """Whether the statement computes on whole arrays, which is arithmetic like an operator's and often just what the program is for,
+    or runs operators itself, so that a library's functions around them (a walk over all parameters) may be what takes the time."""
+    if work.looped:
+        return False
+    return work.operating or on_arrays(facts.context.sources.get(work.at.file, ""), work.at.line)
+
+
+def _of_cpu(facts: Facts, quiet: Quiet, work: Work, *, hint: bool) -> Candidate:
+    share = 100.0 * work.us / quiet.plain_us
+    cost = facts.base_us * share / 100.0
+    recorded = spans.measure(work.claims)
+    return Candidate(
+        code="host-work",
+        title="Work in plain Python while no operator runs",
+        fact=f"{words.times(work.times).capitalize()} {facts.per} the program is at this statement with no operator running, "
+        f"{words.time(facts.per_step(work.us))} in all without a profiler, {words.percent(share)} of {facts.whole}.",
+        advice="Do it every so many steps, once before the loop, in a worker process, or as operations on whole tensors.",
+        at=work.at,
+        cost_us=cost,
+        saving_us=cost * (1.0 - 1.0 / SPEEDUP),
+        claims=work.claims,
+        stands_for=cost / recorded if recorded > 0 else 1.0,
+        hint=hint,
+        evidence={
+            "times_per_step": work.times,
+            "unprofiled_us_per_step": facts.per_step(work.us),
+            "recorded_us_per_step": facts.per_step(recorded),
+            "share_pct": share,
+            "threshold_pct": SHARE_PCT,
+            "threshold_us": QUIET_US,
+            "assumed_speedup": SPEEDUP,
+            "related": [{"file": o.file, "line": o.line, "text": "of the same loop"} for o in work.others[:RELATED]],
+        },
+    )
+
+
+def _beside_device(facts: Facts) -> list[Candidate]:
     gaps = facts.queue.long_gaps
     lost = spans.subtract(facts.clip(spans.of((g.start, g.end) for g in gaps)), facts.queue.excused)
     cost = facts.real(lost)
