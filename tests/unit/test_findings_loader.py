@@ -6,6 +6,7 @@ import pytest
 
 from builders import TraceBuilder, unix_ns
 from ridgeline.findings import find
+from ridgeline.findings.rules import data_loading
 from ridgeline.findings.rules.data_loading import SHARE_PCT
 from ridgeline.profile import Finding
 from ridgeline.sidecar import Interval, LoaderInfo, Sidecar
@@ -32,14 +33,14 @@ def _loop(wait: float, *, steps: int = 4, step: float = 1000.0) -> TraceBuilder:
 
 
 def test_on_a_cpu_the_wait_is_the_cost_and_stands_on_the_for_line() -> None:
-    finding = _only(find(_loop(400.0).context()), "data-loading")[0]
+    finding = _only(find(_loop(40_000.0, step=100_000.0).context()), "data-loading")[0]
     assert (finding.file, finding.line) == ("train.py", 18)
-    assert finding.time_us == pytest.approx(400.0)
+    assert finding.time_us == pytest.approx(40_000.0)
     assert finding.evidence["wait_share_pct"] == pytest.approx(40.0)
     assert finding.evidence["num_workers"] == 0
     assert finding.severity == "information"
     assert finding.saving_us is not None
-    assert 0 < finding.saving_us <= finding.saving_bound_us <= 400.0
+    assert 0 < finding.saving_us <= finding.saving_bound_us <= 40_000.0
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(SHARE_PCT * 10 - 1, 0), (SHARE_PCT * 10 + 1, 1)])
@@ -94,24 +95,54 @@ def test_on_a_device_the_cost_is_the_idle_part() -> None:
     assert finding.evidence["wait_us_per_step"] == pytest.approx(500.0)
 
 
+SENT, RECEIVED = data_loading.SEND_US, data_loading.RECEIVE_US
+
+
 @pytest.mark.parametrize(
     ("cpu_share", "cores", "step_after", "workers"),
     [
-        (1.0, 2, 500.0, 2),  # 1000 of work on two cores
-        (None, 2, 500.0, 2),  # not known: all of it is taken for work
-        (0.0, 2, 250.0, 4),  # waiting needs no core: the rest of the step hides it
-        (0.5, 2, 312.5, 3),  # half of 750 is work
-        (1.0, 8, 250.0, 4),
+        (1.0, 2, (100_000.0 + SENT + RECEIVED) / 2, 2),  # all of the work on two cores, and handing over
+        (None, 2, (100_000.0 + SENT + RECEIVED) / 2, 2),  # not known: all of it is taken for work
+        (0.0, 2, 25_000.0 + RECEIVED, 4),  # waiting needs no core: the rest of the step hides it
+        (0.5, 2, (62_500.0 + SENT + RECEIVED) / 2, 3),  # half of the loading is work
+        (1.0, 8, 25_000.0 + RECEIVED, 4),
     ],
 )
 def test_work_needs_cores_and_waiting_needs_none(
     cpu_share: float | None, cores: int, step_after: float, workers: int
 ) -> None:
-    """Steps of 1000 µs on a CPU, 750 of them loading without workers."""
-    b = _loop(750.0)
-    waits = [Interval(start_ns=unix_ns(1000.0 * k), end_ns=unix_ns(1000.0 * k + 750)) for k in range(4)]
-    loader = LoaderInfo(num_workers=0, pin_memory=False, file="a.py", line=3, waits=waits, cpu_share=cpu_share)
-    context = b.context(sidecar=Sidecar(loaders=[loader], cpu={"cores": cores}))
-    (finding,) = _only(find(context), "data-loading")
-    assert finding.saving_us == pytest.approx(1000.0 - step_after)
+    """Steps of 100 ms on a CPU, 75 of them loading without workers."""
+    finding = _loaded(75_000.0, 100_000.0, cpu_share, cores)
+    assert finding.saving_us == pytest.approx(100_000.0 - step_after)
     assert f"num_workers={workers}," in finding.message
+
+
+def _loaded(wait: float, step: float, cpu_share: float | None, cores: int, *, numbers: int = 0) -> Finding:
+    """``numbers``: of each of the four tensors that a batch is put together of."""
+    b = _loop(wait, step=step)
+    for k in range(4 if numbers else 0):
+        b.op("aten::stack", step * k + 1, 5, dims=[[[numbers]] * 4], types=["float"])
+    waits = [Interval(start_ns=unix_ns(step * k), end_ns=unix_ns(step * k + wait)) for k in range(4)]
+    loader = LoaderInfo(num_workers=0, pin_memory=False, file="a.py", line=3, waits=waits, cpu_share=cpu_share)
+    (finding,) = _only(find(b.context(sidecar=Sidecar(loaders=[loader], cpu={"cores": cores}))), "data-loading")
+    return finding
+
+
+def test_a_large_batch_costs_more_to_hand_over() -> None:
+    """16 MB a batch, on two cores."""
+    small, large = _loaded(75_000.0, 100_000.0, 1.0, 2), _loaded(75_000.0, 100_000.0, 1.0, 2, numbers=1_000_000)
+    assert small.saving_us is not None
+    assert large.saving_us is not None
+    per_mb = data_loading.SEND_US_PER_MB + data_loading.RECEIVE_US_PER_MB
+    assert small.saving_us - large.saving_us == pytest.approx(16 * per_mb / 2)
+
+
+@pytest.mark.parametrize(("off", "promised"), [(-10.0, False), (10.0, True)])
+def test_where_handing_over_costs_as_much_no_workers_are_advised(off: float, promised: bool) -> None:
+    """On many cores the wait falls to what the loop needs to receive a batch."""
+    wait = RECEIVED / (1 - data_loading.WORTH) + off
+    finding = _loaded(wait, 2000.0, 1.0, 16)
+    assert (finding.saving_us is not None) is promised
+    assert ("Load in worker processes" in finding.message) is promised
+    assert ("make loading itself cheaper" in finding.message) is not promised
+    assert finding.time_us == pytest.approx(wait)

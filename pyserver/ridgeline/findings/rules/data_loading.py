@@ -22,6 +22,23 @@ MAX_WORKERS = 16
 """More than this is rarely better than a cheaper ``__getitem__``."""
 MIN_WORKERS = 2
 """One worker makes the next batch only while the step runs; a second hides what varies between batches."""
+SEND_US, RECEIVE_US = 900.0, 550.0
+SEND_US_PER_MB, RECEIVE_US_PER_MB = 650.0, 300.0
+"""What handing a batch over costs a worker and the loop, in computing: its tensors are written to shared memory (new pages, one block
+a tensor), a thread passes the blocks on, the loop maps them. Of two tensors, on a Xeon: 1.5 ms a batch of a kilobyte, 1.8 of 0.4 MB,
+2.7 of 1.6 MB, 7.4 of 6.3 MB. On a device the loop's part is hidden by the queue."""
+WORTH = 0.1
+"""Of the waits, what workers must take off for them to be advised."""
+ITEMSIZE = {
+    "double": 8,
+    "long int": 8,
+    "float": 4,
+    "int": 4,
+    "c10::Half": 2,
+    "c10::BFloat16": 2,
+    "unsigned char": 1,
+    "bool": 1,
+}
 SAMPLES = 64
 """Moments of the waits at which the loading thread's user statement is looked up."""
 
@@ -54,7 +71,8 @@ def _candidate(
     slowest = _slowest_line(facts, waits) if workers == 0 else None
     at = _line(facts, loader, waits)
     rest = facts.recorded_us - total
-    saving, wanted = _saving(facts, loader, workers, exposed_us, total, rest)
+    saving, wanted = _saving(facts, loader, workers, exposed_us, total, rest, len(waits))
+    worth = saving >= WORTH * exposed_us
     evidence: dict[str, object] = {
         "wait_us_per_step": facts.per_step(total),
         "exposed_us_per_step": facts.per_step(exposed_us),
@@ -79,11 +97,11 @@ def _candidate(
         title="The step waits for the data loader",
         fact=f"The loop waits {words.time(facts.per_step(total))} {facts.per} for its next batch, "
         f"{words.percent(share)} of {facts.whole}{known}.",
-        advice=_advice(workers, wanted, slowest),
+        advice=_advice(workers, wanted, slowest, worth),
         at=at,
         cost_us=exposed_us,
-        saving_us=saving,
-        claims=exposed,
+        saving_us=saving if worth else None,
+        claims=exposed if worth else None,
         evidence=evidence,
     )
 
@@ -97,12 +115,18 @@ def _workers(facts: Facts, loader: LoaderInfo | None) -> int | None:
 
 
 def _saving(
-    facts: Facts, loader: LoaderInfo | None, workers: int | None, exposed_us: float, total: float, rest: float
+    facts: Facts,
+    loader: LoaderInfo | None,
+    workers: int | None,
+    exposed_us: float,
+    total: float,
+    rest: float,
+    batches: int,
 ) -> tuple[float, int | None]:
     """With k workers a batch comes every (load time)/k, so a step takes max(rest, load/k): the wait falls to what the rest of
     the step cannot hide. What of loading is computing (``cpu_share``; all of it, if that is not known) needs a core, and on
-    a machine without an accelerator so does the step itself: no step is shorter than that work spread over the cores.
-    Waiting for files needs none. With workers already there the load time is not known, and the wait is only known to be
+    a machine without an accelerator so does the step itself, and handing over batches: no step is shorter than that work spread over
+    the cores. Waiting for files needs none. With workers already there the load time is not known, and the wait is only known to be
     at most halved by doubling them."""
     if workers != 0:
         return exposed_us / 2, None
@@ -110,15 +134,35 @@ def _saving(
     known = isinstance(cores, int) and cores > 0
     free = int(cores) if known and isinstance(cores, int) else MAX_WORKERS
     computing = total * (loader.cpu_share if loader is not None and loader.cpu_share is not None else 1.0)
-    work = (computing + rest) / free if facts.on_cpu else computing / max(1, free - 1)
-    shortest = max(rest, work)
-    wanted = min(MAX_WORKERS, max(MIN_WORKERS, math.ceil(1.25 * total / shortest))) if shortest > 0 else MAX_WORKERS
-    step = max(shortest, total / wanted)
+    load, own = total, rest
+    if facts.on_cpu:
+        size = _collated_mb(facts)
+        sent, received = SEND_US * batches + SEND_US_PER_MB * size, RECEIVE_US * batches + RECEIVE_US_PER_MB * size
+        load, own, computing = total + sent, rest + received, computing + sent
+    work = (computing + own) / free if facts.on_cpu else computing / max(1, free - 1)
+    shortest = max(own, work)
+    wanted = min(MAX_WORKERS, max(MIN_WORKERS, math.ceil(1.25 * load / shortest))) if shortest > 0 else MAX_WORKERS
+    step = max(shortest, load / wanted)
     return max(0.0, min(exposed_us, total + rest - step)), wanted
 
 
-def _advice(workers: int | None, wanted: int | None, slowest: SourceRef | None) -> str:
+def _collated_mb(facts: Facts) -> float:
+    """Megabytes of the tensors that were stacked to batches in the waits, over the recorded steps; of arrays that the data set makes
+    torch sees the batch being put together."""
+    rows = [int(r) for r in facts.ops_named("aten::stack", "aten::cat")]
+    waits = facts.loader_spans
+    inside = [r for r in rows if spans.within(waits, facts.trace.ops.start[[r]])[0]]
+    size = 0
+    for row in (r for r in inside if facts.outermost(r) == r):
+        item = max((ITEMSIZE.get(kind, 0) for kind in facts.types_of(row)), default=0) or ITEMSIZE["float"]
+        size += item * sum(math.prod(dims) for dims in facts.all_dims_of(row))
+    return size / 1e6
+
+
+def _advice(workers: int | None, wanted: int | None, slowest: SourceRef | None, worth: bool) -> str:
     where = f" Most of it is spent at {slowest.file.rsplit('/', 1)[-1]}:{slowest.line}." if slowest else ""
+    if workers == 0 and not worth:
+        return f"Handing a batch over from a worker process would cost as much: make loading itself cheaper.{where}"
     if workers == 0:
         return f"Load in worker processes: num_workers={wanted}, persistent_workers=True.{where}"
     return "The workers do not keep up: more of them, a larger prefetch_factor, or a cheaper __getitem__." + where
