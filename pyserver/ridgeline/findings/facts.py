@@ -129,9 +129,12 @@ class Facts(HostFacts):
     @cached_property
     def plain_scale(self) -> float:
         """On a CPU the time of a step without the profiler over that of the recorded one, of which gains are shares; 1 where only
-        the recorded one is known. (On a device ``base_us`` is the unprofiled step already.)"""
+        the recorded one is known, and where the unprofiled ones took longer, which is others' doing: no saving is then above what
+        the thing cost. (On a device ``base_us`` is the unprofiled step already.)"""
         plain = self.document.totals.plain_step_us
-        return plain * self.n / self.base_us if self.on_cpu and plain and self.steps and self.base_us > 0 else 1.0
+        if not (self.on_cpu and plain and self.steps and self.base_us > 0):
+            return 1.0
+        return min(1.0, plain * self.n / self.base_us)
 
     @cached_property
     def base_us(self) -> float:

@@ -90,9 +90,8 @@ def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float
         evidence["editor"] = False
     evidence.setdefault("threshold_pct", SUGGEST_PCT)
     if saving is not None:
-        evidence["saving_of"] = (
-            "unprofiled step" if facts.steps and facts.document.totals.plain_step_us else "recorded time"
-        )
+        plain = facts.steps and facts.document.totals.plain_step_us and (not facts.on_cpu or facts.plain_scale < 1.0)
+        evidence["saving_of"] = "unprofiled step" if plain else "recorded time"
     at = candidate.at
     if at is not None and at.stack:
         evidence.setdefault("stack", [_frame(f) for f in at.stack])
