@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import struct
 import sys
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from ridgeline import sidecar
-from ridgeline.agent.timeline import Recorded, Timeline, create
+from ridgeline.agent.timeline import LIBRARY, Recorded, Timeline, create
 from ridgeline.attribution.sources import SourceStore
 from ridgeline.attribution.timeline import LineTimeline
 
@@ -211,7 +213,71 @@ def test_the_budget_ends_the_recording_and_not_the_program(timeline: Timeline) -
     timeline.stop()
     assert result == sum(range(1001))
     assert timeline.exhausted
-    assert sum(len(buffer) // 2 for _, buffer in timeline.take().threads) <= 20
+    recorded = timeline.take()
+    assert sum(len(buffer) // 2 for _, buffer in recorded.threads) <= 20
+    assert stacks_of(recorded)[-1] == [], "what comes after is not known, and not the last statement's"
+
+
+def score(value: int) -> int:
+    return -value
+
+
+def slow_score(value: int) -> int:
+    return sum(range(2000 + value % 2))
+
+
+def rank(count: int, key: Callable[[int], int]) -> int:
+    rows = sorted(range(count), key=key)
+    return rows[0]
+
+
+@pytest.mark.parametrize(("key", "left_out"), [(score, True), (slow_score, False)])
+def test_what_is_called_all_the_time_and_is_quick_is_left_out_after_a_while(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch, key: Callable[[int], int], left_out: bool
+) -> None:
+    """Its caller's statement is enough, and goes on being known. What is as slow as an operator may be one."""
+    for name in ("timeline", "timeline_settrace"):
+        module = importlib.import_module(f"ridgeline.agent.{name}")
+        monkeypatch.setattr(module, "CHECK", 3000)
+    timeline.start()
+    assert rank(20_000 if left_out else 4_000, key) == (19_999 if left_out else 0)
+    work([1])
+    timeline.stop()
+    recorded = timeline.take()
+    events = sum(len(buffer) // 2 for _, buffer in recorded.threads)
+    stacks = stacks_of(recorded)
+    assert (events < 4000) == left_out
+    inside = [stack[-1] for stack in stacks if stack and stack[-1][0] == "rank"]
+    assert inside[-1] == ("rank", 2), "the function's own lines are still there"
+    assert max(len(stack) for stack in stacks) == 3
+    assert [stack[-1][0] for stack in stacks if len(stack) == 3][-1] == "helper"
+    timeline.start()
+    rank(5, key)
+    timeline.stop()
+    assert len(lines_of(timeline.take(), key.__name__)) == 5, "a later recording begins anew"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="there library code costs nothing, and is not seen")
+def test_calls_of_a_library_are_counted_where_they_were_made(timeline: Timeline) -> None:
+    def copies(times: int) -> int:
+        for _ in range(times):
+            copy.copy(timeline)
+        return times
+
+    timeline.start()
+    copies(3)
+    work([1])
+    timeline.stop()
+    recorded = timeline.take()
+    chunks, rows = recorded.pack()
+    read = LineTimeline(sidecar.Timeline(file="", codes=recorded.codes, threads=rows), b"".join(chunks), SourceStore())
+    events = read.events_of(threading.get_native_id())
+    assert events is not None
+    _, nodes, calls = events
+    made = [read.stack(int(nodes[k - 1]))[-1][2] for k in np.flatnonzero(calls)]
+    assert [name.rpartition(".")[2] for name in made] == ["copies"] * 3
+    assert min(calls[calls > 0]) >= 1
+    assert read.events == len(nodes)
 
 
 def descend(depth: int) -> int:
@@ -301,3 +367,10 @@ def test_merging_renumbers_the_codes() -> None:
     first.merge(Recorded([["a.py", 9, "g"], ["a.py", 1, "f"]], [(7, array("q", [2, 6 << 32, 3, 7 << 32 | 1]))]))
     assert first.codes == [["a.py", 1, "f"], ["a.py", 9, "g"]]
     assert list(first.threads[0][1]) == [1, 5 << 32, 2, 6 << 32 | 1, 3, 7 << 32]
+
+
+def test_merging_keeps_what_is_no_code() -> None:
+    first = Recorded([["a.py", 1, "f"]], [(1, array("q", [10, 1 << 32]))])
+    first.merge(Recorded([["b.py", 1, "g"]], [(1, array("q", [20, 7 << 32 | LIBRARY, 30, 2 << 32]))]))
+    words = first.threads[0][1][1::2]
+    assert [(word >> 32, word & 0xFFFFFFFF) for word in words] == [(1, 0), (7, LIBRARY), (2, 1)]

@@ -7,7 +7,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from .timeline import IsUser, Timeline, user_frames
@@ -24,6 +24,8 @@ class MonitoringTimeline(Timeline):
         self._tool: int | None = None
         self._numbers: dict[CodeType, int] = {}
         self._callbacks: dict[int, Callable[..., Any]] = {}
+        self._left_out = False
+        """Whether code of the user's was switched off, too."""
 
     def _claim(self) -> int | None:
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
@@ -54,15 +56,18 @@ class MonitoringTimeline(Timeline):
             numbers[code] = number
             return number
 
-        def at_its_end(buffer: array[int]) -> bool:
+        def at_its_end(buffer: array[int], line: int) -> bool:
             """Whether this thread's portion is full; if it is only long, what is called all the time is left out from here on."""
-            frame = sys._getframe(2)
+            frame: FrameType | None = sys._getframe(3)
+            if frame is not None and line == -1:
+                frame = frame.f_back  # its entry is yet to be written
             if len(buffer) >= 2 * timeline.budget:
                 timeline.leave(buffer, frame)
                 monitoring.set_events(tool, 0)
                 return True
             for code in timeline.codes_of(timeline.hot(buffer, own.looked)):
                 numbers[code] = -1
+                timeline._left_out = True
             timeline.enter(buffer, [f for f in user_frames(frame, is_user) if numbers.get(f.f_code, 0) >= 0])
             timeline.look_again(buffer)
             return False
@@ -77,8 +82,12 @@ class MonitoringTimeline(Timeline):
                 buffer = own.buffer
             except AttributeError:
                 buffer = new_buffer()
-            if len(buffer) >= own.due and at_its_end(buffer):
-                return None
+            if len(buffer) >= own.due:
+                if at_its_end(buffer, line):
+                    return None
+                number = numbers[code]
+                if number < 0:
+                    return disable
             buffer.append(now())
             buffer.append(line << 32 | number)
             return None
@@ -142,5 +151,8 @@ class MonitoringTimeline(Timeline):
         monitoring.set_events(self._tool, 0)
         for event in self._callbacks:
             monitoring.register_callback(self._tool, event, None)
+        if self._left_out:  # a later recording sees it again
+            self._left_out = False
+            monitoring.restart_events()
         monitoring.free_tool_id(self._tool)
         self._tool = None

@@ -58,7 +58,7 @@ class SettraceTimeline(Timeline):
         due = min(limit, looked + 2 * CHECK)
         """Length of the buffer from which something is to be done."""
 
-        def at_its_end(frame: FrameType) -> bool:
+        def at_its_end(frame: FrameType | None) -> bool:
             """Whether this thread's portion is full; if it is only long, what is called all the time is left out from here on."""
             nonlocal looked, due
             if len(buffer) >= limit:
@@ -108,7 +108,7 @@ class SettraceTimeline(Timeline):
 
         def trace(frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
             nonlocal calls
-            if not timeline.on or (len(buffer) >= due and at_its_end(frame)):
+            if not timeline.on or (len(buffer) >= due and at_its_end(frame.f_back)):
                 sys.settrace(timeline._resting())
                 return None
             code = frame.f_code
