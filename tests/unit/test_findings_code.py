@@ -9,7 +9,7 @@ import pytest
 from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.numbers import functions, numbers_of
-from ridgeline.findings.rules.constants import PER_STEP
+from ridgeline.findings.rules.constants import JOIN_US, PER_STEP
 from ridgeline.profile import Finding
 
 
@@ -59,7 +59,7 @@ MASK = "mask = torch.triu(torch.ones(n, n), 1)"
 def test_a_constant_on_its_line_with_all_its_time() -> None:
     (finding,) = _forward(MASK)
     assert (finding.file, finding.line) == ("net.py", 4)
-    assert finding.saving_us == pytest.approx(50.0)
+    assert finding.saving_us == pytest.approx(51.0), "with Python's part between the two"
     assert finding.evidence["operations_per_step"] == 2.0
 
 
@@ -329,6 +329,69 @@ def features(x, idx, n):
         b.line(t + 100, t + 990, "net.py", 4, "near = x[flat]")
         b.op("aten::index", t + 110, 850, dims=[[64, 64], []], types=["float", ""])
     assert not _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+
+
+KEEPING = """import torch
+class Net:
+    def __init__(self, heads=8, table=None):
+        {given}
+    def forward(self, x):
+        at = torch.arange(64)
+        bias = -self.slopes.view(-1, 1, 1) * at.sqrt()
+        return x + bias
+    def other(self):
+        {other}
+"""
+OF_NUMBERS = 'self.register_buffer("slopes", 2.0 ** -torch.arange(1, heads + 1).float())'
+
+
+@pytest.mark.parametrize(
+    ("given", "other", "expected"),
+    [
+        (OF_NUMBERS, "pass", 1),
+        ("self.slopes = torch.linspace(0, 1, heads)", "pass", 1),
+        ('n = torch.arange(heads); self.register_buffer("slopes", n / 2)', "pass", 1),
+        ("self.slopes = torch.nn.Parameter(torch.ones(heads))", "pass", 0),
+        ('self.register_buffer("slopes", torch.rand(heads))', "pass", 0),
+        ('self.register_buffer("slopes", table * torch.ones(heads))', "pass", 0),
+        (OF_NUMBERS, "self.slopes.mul_(0.9)", 0),
+        (OF_NUMBERS, "self.slopes[0] = 1.0", 0),
+        (OF_NUMBERS, "self.slopes += 1", 0),
+        (OF_NUMBERS, "self.slopes.data.copy_(table)", 0),
+        (OF_NUMBERS, "[b.mul_(2) for b in self.buffers()]", 0),
+    ],
+)
+def test_what_an_object_keeps_is_a_constant_if_nothing_writes_to_it(given: str, other: str, expected: int) -> None:
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 200, "net.py", 7, "bias = -self.slopes.view(-1, 1, 1) * at.sqrt()")
+        b.op("aten::mul", t + 10, 150, dims=[[8, 1, 1], [64]], types=["float", "float"])
+        b.line(t + 200, t + 990, "net.py", 8, "return x + bias")
+        b.op("aten::add", t + 210, 750, dims=[[8, 64, 64], [8, 64, 64]], types=["float", "float"])
+    text = KEEPING.format(given=given, other=other)
+    found = _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+    assert [f.line for f in found] == [7] * expected
+
+
+@pytest.mark.parametrize(("between", "expected"), [(None, 100.0), ("another statement's", 70.0), ("too long", 70.0)])
+def test_python_between_two_operations_goes_with_them(between: str | None, expected: float) -> None:
+    """Two operations of 20 and 50 µs, 30 µs apart."""
+    b = TraceBuilder()
+    later = 30.0 if between != "too long" else JOIN_US + 0.1
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        b.line(t, t + 900, "net.py", 4, MASK)
+        b.op("aten::ones", t + 1, 20, dims=[[], []], types=["ScalarList", "Scalar"], concrete=["[64, 64]", ""])
+        if between == "another statement's":
+            b.line(t + 22, t + 30, "net.py", 6, "return x + mask")
+            b.op("aten::neg", t + 23, 5, dims=[[64, 64]], types=["float"])
+        b.op("aten::triu", t + 21 + later, 50, dims=[[64, 64]], types=["float"])
+    text = FORWARD.format(statement=MASK, after="pass")
+    (finding,) = _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+    assert finding.saving_us == pytest.approx(expected)
 
 
 NUMBERED = """
