@@ -24,7 +24,7 @@ COUNT_PER_STEP = 40
 MEDIAN_US = 10.0
 """TraceLens calls a kernel short below this; a launch costs the host about as much."""
 SPEEDUP = 10.0
-"""Of the statement once it is one operation on whole tensors: fifty launches become a few."""
+"""Of the statement's kernels once it is one operation on whole tensors: fifty launches become a few. The host goes round once."""
 
 
 ALONE = 0.9
@@ -192,7 +192,8 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
             spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(sorted(events))
         )
     cost = facts.real(claims)
-    saving = cost * (1.0 - 1.0 / SPEEDUP)
+    left = 1.0 / (loop.times if facts.on_cpu else SPEEDUP)
+    saving = cost * (1.0 - left)
     if not facts.on_cpu and facts.judged:
         # The host goes round once instead.
         change = Change(host=host, host_part=1.0 / loop.times, merged=dict.fromkeys(sorted(events), 1.0 / SPEEDUP))
@@ -220,7 +221,7 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
             "busy_us_per_step": facts.per_step(busy),
             "threshold_per_step": COUNT_PER_STEP,
             "threshold_us": MEDIAN_US,
-            "assumed_speedup": SPEEDUP,
+            "assumed_speedup": loop.times if facts.on_cpu else SPEEDUP,
             "times_round": loop.times,
             "related": [{"file": o.file, "line": o.line, "text": "of the same loop"} for o in loop.others],
         },
