@@ -548,6 +548,52 @@ def test_of_every_zeroed_gradient_the_first_addition_is_saved(losses: int) -> No
     assert finding.saving_us == pytest.approx(2 * 30.0 + 2 * 50.0)
 
 
+MEGABYTE = [512, 512]
+LIST = [[MEGABYTE] * 2, [MEGABYTE] * 2]
+
+
+@pytest.mark.parametrize(
+    ("zeroed", "dropped", "activation", "made", "promised"),
+    [
+        ([MEGABYTE] * 2, [], [64, 64], None, True),  # as much as is kept
+        ([*[MEGABYTE] * 2, [4]], [], [64, 64], None, False),
+        ([[64, 64]] * 200, [], [64, 64], None, True),  # small ones go back into the heap
+        ([MEGABYTE] * 3, [], [512, 1024], None, True),  # a larger block was freed
+        ([MEGABYTE] * 2, [[64, 64]], [64, 64], None, False),  # another model's, dropped already
+        ([MEGABYTE] * 2, [], [64, 64], LIST, False),  # what the optimizer makes of them
+        ([[4096, 4096]], [], [64, 64], None, True),  # 64 MB: the system's now as well
+        ([[2048, 4096]] * 2, [], [64, 64], None, True),  # 32 MB, the largest that may stay
+    ],
+)
+def test_gradients_that_may_need_new_pages_are_promised_nothing(
+    zeroed: list[list[int]],
+    dropped: list[list[int]],
+    activation: list[int],
+    made: list[list[list[int]]] | None,
+    promised: bool,
+) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 10_000.0 * k
+        b.step(t, 10_000.0)
+        b.line(t, t + 3000, "train.py", 11, "p.grad.zero_()")
+        for i, dims in enumerate(zeroed):
+            b.op("aten::zero_", t + 10 + 12 * i, 10, dims=[dims], types=["float"])
+        b.op("MulBackward0", t + 3100, 50, dims=[activation], types=["float"])
+        for i, dims in enumerate(dropped):
+            b.op("torch::autograd::AccumulateGrad", t + 3200 + 10 * i, 5, dims=[dims], types=["float"])
+        b.op("torch::autograd::AccumulateGrad", t + 4000, 220, dims=[zeroed[0]], types=["float"])
+        b.op("aten::add_", t + 4005, 200, dims=[zeroed[0]] * 2, types=["float"] * 2)
+        b.range("Optimizer.step#Lion.step", t + 5000, 500)
+        if made is not None:
+            b.op("aten::_foreach_lerp", t + 5010, 100, dims=made, types=["TensorList"] * 2)
+    (finding,) = _by_code(find(b.context()), "zero-grad")
+    assert (finding.saving_us is not None) is promised
+    assert finding.evidence["pages_may_cost_it"] is not promised
+    assert ("no saving is promised" in finding.message) is not promised
+    assert finding.time_us == pytest.approx(10.0 * len(zeroed) + 200.0)
+
+
 def _attention(keys: int, *, math: bool = False) -> TraceBuilder:
     b = TraceBuilder()
     q, k, s, v = [8, 128, 64], [8, 64, keys], [8, 128, keys], [8, keys, 64]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
+
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
@@ -14,13 +16,22 @@ from ridgeline.profile import SourceRef
 
 BY_HAND = re.compile(r"\.grad\b.*\.(zero_|fill_)\(|_foreach_zero_\(")
 """``p.grad.zero_()``, ``p.grad.data.fill_(0)``: what ``zero_grad`` did before it could drop gradients."""
-PAGED = 32 * 1024
-"""Numbers of a gradient from which the C library may give its memory back to the system (128 kB, ``M_MMAP_THRESHOLD`` and
-``M_TRIM_THRESHOLD`` of mallopt(3)): made anew it costs page faults, 1.8 µs for 4 kB on the machine of the tests, which is about what
-zeroing and adding cost. Whether it happens depends on the heap; one program gained 15 % in one process and lost 25 % in another."""
+PAGED = 128 * 1024
+"""Bytes of a gradient from which the C library may give its memory back to the system (``M_MMAP_THRESHOLD`` of mallopt(3))."""
+MAPPED = 32 * 2**20
+"""Bytes from which it always does, whatever was freed before (``DEFAULT_MMAP_THRESHOLD_MAX``): what adds to a gradient is then made of
+new pages as well as the gradient that takes its place."""
+KEPT = 2
+"""Times the largest block that was freed: what it keeps at the heap's end (``M_TRIM_THRESHOLD``). Where all gradients fit in that, none
+costs page faults when it is made anew. Where they do not, five programs had 0 to 5,600 of them a step, differently in every
+process, and gained 35 % or lost 15 %; with all memory kept they gained what the rule says or somewhat more."""
 PAGES = (
-    " Time it: on a CPU memory for large gradients may have to come from the system each time, which can cost as much."
+    " Time it: on a CPU memory for these gradients may have to come from the system each time, which can cost as much, so no saving "
+    "is promised."
 )
+ITEMSIZE = {"double": 8, "float": 4, "c10::Half": 2, "c10::BFloat16": 2}
+NODE = re.compile(r"\w+Backward\d*")
+"""A node of the backward pass; what it is given was made in this step and is freed in it."""
 ZERO_OPS = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
 
 
@@ -55,7 +66,7 @@ def rule(facts: Facts) -> list[Candidate]:
     gradients = sum(max(1, len(facts.all_dims_of(r))) for r in rows) / facts.n
     first = places[rows[0]]
     by_hand = first is not None and BY_HAND.search(first.text or "") is not None
-    pages = facts.on_cpu and any(math.prod(dims) >= PAGED for r in rows for dims in facts.all_dims_of(r))
+    pages = facts.on_cpu and _may_need_pages(facts, rows)
     return [
         Candidate(
             code="zero-grad",
@@ -74,13 +85,53 @@ def rule(facts: Facts) -> list[Candidate]:
             + (PAGES if pages else ""),
             at=first,
             cost_us=cost if judged else None,
-            saving_us=saving if judged else None,
-            claims=claims if judged else None,
+            saving_us=saving if judged and not pages else None,
+            claims=claims if judged and not pages else None,
             noted=True,
             evidence={"gradients_per_step": gradients, "pages_may_cost_it": pages}
             | ({} if by_hand else {"mend": "zero-grad-set-to-none"}),
         )
     ]
+
+
+def _may_need_pages(facts: Facts, zeroed: list[int]) -> bool:
+    """Whether gradients that are made anew may be more than what the C library keeps for them: those that are zeroed now, those that
+    are dropped already, and what the optimizer makes of all of them at once."""
+    kept = [n for r in zeroed for n in _bytes(facts, r)]
+    if not any(PAGED <= n <= MAPPED for n in kept):
+        return False
+    nodes = [i for i, text in enumerate(facts.names) if NODE.fullmatch(text)]
+    backward = np.flatnonzero(np.isin(facts.trace.ops.name, nodes) & facts.all_within(facts.trace.ops.start)).tolist()
+    freed = [n for r in backward for n in _bytes(facts, r)]
+    new = [
+        r
+        for r in facts.ops_named("torch::autograd::AccumulateGrad").tolist()
+        if not facts.children_named(r, "aten::add_")
+    ]
+    dropped = [n for r in new for n in _bytes(facts, r)]
+    made = sum(sum(_bytes(facts, r)) // _lists(facts, r) for r in _foreach_results(facts))
+    at_once = (sum(n for n in [*kept, *dropped] if n <= MAPPED) + made) / facts.n
+    return at_once > KEPT * max(n for n in [*kept, *freed] if n <= MAPPED)
+
+
+def _foreach_results(facts: Facts) -> list[int]:
+    """Operations of optimizers that make tensors of all parameters at once: ``_foreach_lerp``, not ``_foreach_lerp_``."""
+    ops = facts.trace.ops
+    names = [n for n in facts.names if n.startswith("aten::_foreach_") and not n.endswith("_")]
+    return [int(r) for r in facts.ops_named(*names) if facts.in_optimizer(int(ops.tid[r]), float(ops.start[r]))]
+
+
+def _lists(facts: Facts, op: int) -> int:
+    """How many lists of tensors an operation takes."""
+    args = int(facts.trace.ops.args[op])
+    given = (facts.trace.op_args.input_dims[args] or []) if args >= 0 else []
+    return max(1, sum(isinstance(d, (list, tuple)) and bool(d) and isinstance(d[0], (list, tuple)) for d in given))
+
+
+def _bytes(facts: Facts, op: int) -> list[int]:
+    """Of the tensors that an operation takes."""
+    size = max((ITEMSIZE.get(kind, 0) for kind in facts.types_of(op)), default=0) or ITEMSIZE["float"]
+    return [size * math.prod(dims) for dims in facts.all_dims_of(op)]
 
 
 def _ops(facts: Facts, rows: list[int]) -> list[int]:
