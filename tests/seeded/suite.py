@@ -4,7 +4,8 @@
 
 ``cpu``: every program of ``cpu/`` live under ``ridgeline profile``. ``frozen``: the recordings of ``device/`` in ``frozen/``.
 
-Found counts when code and line are right. Wrong is every finding above hint that was neither put in nor allowed
+Found counts when code and line are right: the marked line, or one that the program's author allows for the same finding
+(``may``; the table names it). Wrong is every finding above hint that was neither put in nor allowed
 (``summary`` speaks of the others and is not counted). Hints never count as wrong.
 """
 
@@ -33,6 +34,8 @@ class Outcome:
     name: str
     expected: tuple[tuple[str, int], ...]
     found: list[tuple[str, int]] = field(default_factory=list)
+    beside: list[tuple[str, int]] = field(default_factory=list)
+    """Of those that count as found, where they were found: not at the mark, but at a line that is allowed."""
     missed: list[tuple[str, int]] = field(default_factory=list)
     wrong: list[tuple[str, int | None]] = field(default_factory=list)
     error: str | None = None
@@ -44,11 +47,13 @@ def judge(program: markers.Seeded, findings: Sequence[dict[str, Any]]) -> Outcom
     have = {(f["code"], f["line"]) for f in findings}
     allowed = {*program.expected, *program.allowed, *((code, None) for code, _ in program.allowed)}
     above = [f for f in findings if f["severity"] != "hint" and f["code"] != "summary"]
+    beside = {code: (code, line) for code, line in reversed(program.allowed) if (code, line) in have}
     return Outcome(
         name=program.name,
         expected=program.expected,
-        found=[e for e in program.expected if e in have],
-        missed=[e for e in program.expected if e not in have],
+        found=[e for e in program.expected if e in have or e[0] in beside],
+        beside=[beside[e[0]] for e in program.expected if e not in have and e[0] in beside],
+        missed=[e for e in program.expected if e not in have and e[0] not in beside],
         wrong=[(f["code"], f["line"]) for f in above if (f["code"], f["line"]) not in allowed],
         findings=list(findings),
     )
@@ -142,14 +147,20 @@ def table(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for o in outcomes:
         state = "error" if o.error else "ok" if not o.missed and not o.wrong else "MISSED" if o.missed else "WRONG"
-        detail = o.error or "; ".join([f"missed {c}:{n}" for c, n in o.missed] + [f"wrong {c}:{n}" for c, n in o.wrong])
+        detail = o.error or "; ".join(
+            [f"at {c}:{n}" for c, n in o.beside]
+            + [f"missed {c}:{n}" for c, n in o.missed]
+            + [f"wrong {c}:{n}" for c, n in o.wrong]
+        )
         rows.append(
             f"{o.name:28} {', '.join(f'{c}:{n}' for c, n in o.expected) or 'clean':34} {state:7} {detail[:140]}".rstrip()
         )
     faulty, clean = [o for o in outcomes if o.expected], [o for o in outcomes if not o.expected]
     quiet = sum(not o.wrong for o in clean)
+    beside = sum(len(o.beside) for o in outcomes)
     rows.append(
-        f"{len(faulty)} faulty, {len(clean)} clean: precision {precision(outcomes):.1f} %, recall {recall(outcomes):.1f} %, "
+        f"{len(faulty)} faulty, {len(clean)} clean: precision {precision(outcomes):.1f} %, recall {recall(outcomes):.1f} %"
+        f"{f' ({beside} at an allowed line)' if beside else ''}, "
         f"{quiet} of {len(clean)} clean ones without a finding above hint"
     )
     return "\n".join(rows)

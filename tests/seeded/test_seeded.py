@@ -7,6 +7,7 @@ import dataclasses
 import gzip
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,13 @@ def test_judging() -> None:
     assert outcome.wrong == [("zero-grad", 10)], "the right code on a wrong line is wrong"
     assert suite.precision([outcome]) == 50.0
     assert suite.recall([outcome]) == 50.0
+    allowed = replace(program, allowed=(("zero-grad", 10), ("zero-grad", 12)))
+    outcome = suite.judge(allowed, [finding("float64", 3), finding("zero-grad", 12)])
+    assert (outcome.missed, outcome.wrong, outcome.beside) == ([], [], [("zero-grad", 12)])
+    assert "at zero-grad:12" in suite.table([outcome])
+    assert "recall 100.0 % (1 at an allowed line)" in suite.table([outcome])
+    elsewhere = suite.judge(replace(program, allowed=(("conv-bias", 10),)), [finding("conv-bias", 10)])
+    assert elsewhere.missed == list(program.expected), "what is allowed for one finding is not for another"
 
 
 def test_packing_leaves_out_only_what_is_not_read(tmp_path: Path) -> None:
