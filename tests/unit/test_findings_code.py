@@ -352,8 +352,11 @@ OF_NUMBERS = 'self.register_buffer("slopes", 2.0 ** -torch.arange(1, heads + 1).
         ("self.slopes = torch.linspace(0, 1, heads)", "pass", 1),
         ('n = torch.arange(heads); self.register_buffer("slopes", n / 2)', "pass", 1),
         ("self.slopes = torch.nn.Parameter(torch.ones(heads))", "pass", 0),
-        ('self.register_buffer("slopes", torch.rand(heads))', "pass", 0),
-        ('self.register_buffer("slopes", table * torch.ones(heads))', "pass", 0),
+        ('self.register_buffer("slopes", torch.rand(heads))', "pass", 1),
+        ('self.register_buffer("slopes", table)', "pass", 1),
+        ("self.slopes = table", "pass", 0),
+        ('self.register_buffer("slopes", table)', "smooth(self.slopes, 0.9)", 0),
+        ('self.register_buffer("slopes", table)', "torch.lerp(self.slopes, table, 0.1, out=self.slopes)", 0),
         (OF_NUMBERS, "self.slopes.mul_(0.9)", 0),
         (OF_NUMBERS, "self.slopes[0] = 1.0", 0),
         (OF_NUMBERS, "self.slopes += 1", 0),
@@ -425,3 +428,25 @@ def test_which_names_are_numbers() -> None:
         "self.heads", "self.depth", "self.drop", "self.size", "steps", "temperature",
         "b", "n", "c", "half", "d", "z", "m", "s", "w",
     }  # fmt: skip
+
+
+def test_statements_of_one_function_that_make_one_constant_are_one_finding() -> None:
+    text = "import torch\ndef grid(n):\n    axis = torch.linspace(0, 1, n)\n    nodes = torch.cartesian_prod(axis, axis)\n    return nodes / 2\n"
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        b.step(t, 1000.0)
+        for line, at, took, name in (
+            (3, 10, 20, "aten::linspace"),
+            (4, 110, 75, "aten::cartesian_prod"),
+            (5, 210, 90, "aten::div"),
+        ):
+            b.line(t + at - 10, t + at + 90, "net.py", line)
+            b.op(name, t + at, took, dims=[[64], []], types=["float", ""])
+        b.line(t + 300, t + 990, "net.py", 9)
+        b.op("aten::mm", t + 310, 600, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    (found,) = _by_code(find(b.context(sources={"net.py": text})), "constant-rebuilt")
+    assert found.line == 4, "the first of those that take about the most"
+    assert found.time_us == pytest.approx(20.0 + 75.0 + 25.0 + 90.0), "with the Python between the last two"
+    assert [r["line"] for r in found.evidence["related"]] == [3, 5]
+    assert "2 more of its function (lines 3, 5)" in found.message

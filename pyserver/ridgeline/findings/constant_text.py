@@ -31,6 +31,8 @@ class Constant(NamedTuple):
     tensor, more operations would take two."""
     operators: int = 0
     """All operators in it, then: so many operations at least."""
+    function: int = 0
+    """Line of the function that it stands in."""
 
 
 def constants(tree: ast.Module) -> Iterator[Constant]:
@@ -59,21 +61,24 @@ def _constants_of(function: Function, owner: ast.ClassDef | None, kept: set[str]
             continue
         if _is_constant(value, made if held else set(), numbers):
             made |= {name for name in names if not unknown and assigned[name] == 1}
-            yield Constant(node, known, *(_operators(value, made) if held and not known else ()))
+            pairs, operators = _operators(value, made) if held and not known else (0, 0)
+            yield Constant(node, known, pairs, operators, function.lineno)
 
 
 def _kept(owner: ast.ClassDef, tree: ast.Module) -> set[str]:
-    """``self.NAME`` that is a constant in all methods: ``__init__`` makes it of constants, as a buffer or as an attribute, and nothing
-    in the file writes to a ``.NAME`` or goes over buffers."""
+    """``self.NAME`` that is a constant in all methods: a buffer, of whatever it was made once, or an attribute that ``__init__`` makes of
+    constants, and nothing in the file writes to a ``.NAME`` or goes over buffers."""
     init = next((f for f in owner.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
     if init is None:
         return set()
     given: list[tuple[str, ast.expr, ast.AST]] = []
+    buffers: set[str] = set()
     for node in ast.walk(init):
         if isinstance(node, ast.Call) and _called(node) == "register_buffer" and len(node.args) > 1:
             name, value = node.args[0], node.args[1]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
                 given.append((name.value, value, node))
+                buffers.add(name.value)
         elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _held(node.targets[0]):
             given.append((_held(node.targets[0]), node.value, node.targets[0]))
     numbers = numbers_of(init, owner)
@@ -92,8 +97,7 @@ def _kept(owner: ast.ClassDef, tree: ast.Module) -> set[str]:
         f"self.{name}"
         for name, value, _ in given
         if name not in changed
-        and _is_constant(value, made, numbers)
-        and _names_in(value, sizes=True) <= told
+        and (name in buffers or (_is_constant(value, made, numbers) and _names_in(value, sizes=True) <= told))
         and not any(_called(n)[:1].isupper() for n in ast.walk(value) if isinstance(n, ast.Call))  # a parameter learns
     }
 
@@ -105,13 +109,18 @@ def _held(target: ast.expr) -> str:
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
-    """``NAME`` of ``x.NAME = …``, ``x.NAME[…] = …``, ``x.NAME.fill_(…)``."""
+    """``NAME`` of ``x.NAME = …``, ``x.NAME[…] = …``, ``x.NAME.fill_(…)``, ``out=x.NAME``, and of ``own(x.NAME)``, for what a function of
+    the program's own does to it is not known."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
         yield node.attr
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Attribute):
         yield node.value.attr
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _in_place(node.func.attr):
         yield from (n.attr for n in ast.walk(node.func.value) if isinstance(n, ast.Attribute))
+    elif isinstance(node, ast.Call):
+        given = [k.value for k in node.keywords if k.arg == "out"]
+        given += node.args if _root(node) not in MODULES else []
+        yield from (n.attr for n in given if isinstance(n, ast.Attribute))
 
 
 def _assignments(function: ast.AST) -> list[ast.Assign | ast.AnnAssign | ast.Return]:

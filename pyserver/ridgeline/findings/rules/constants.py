@@ -21,6 +21,9 @@ PER_STEP = 0.5
 """Times a step. Less often it is rebuilt because something changed."""
 JOIN_US = 50.0
 """Python between two operations of a statement takes less."""
+MOST = 2 / 3
+"""Of the longest statement's time: statements that take about as much take turns at being it."""
+RELATED = 4
 RANDOM = ("rand", "normal", "uniform", "bernoulli", "multinomial", "poisson", "dropout", "exponential", "geometric")
 """What the names of operations hold that give another value each time, called by a library's function."""
 
@@ -31,10 +34,13 @@ def rule(facts: Facts) -> list[Candidate]:
         lines = {c.statement.lineno: c for c in constants(tree)}
         if not lines:
             continue
-        tops = _calls_at(facts, path, lines)
-        for line, rows in tops.items():
+        of_function: dict[int, dict[int, list[int]]] = defaultdict(dict)
+        for line, rows in sorted(_calls_at(facts, path, lines).items()):
             if len(rows) >= PER_STEP * facts.n and _always_the_same(facts, rows, lines[line]):
-                found.append(_candidate(facts, SourceRef(file=path, line=line, text=line_of(text, line)), rows))
+                of_function[lines[line].function][line] = rows
+        for statements in of_function.values():
+            places = [SourceRef(file=path, line=line, text=line_of(text, line)) for line in statements]
+            found.append(_candidate(facts, places, list(statements.values())))
     return found
 
 
@@ -84,7 +90,9 @@ def _takes_a_parameter(facts: Facts, op: int) -> bool:
     )
 
 
-def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
+def _candidate(facts: Facts, places: list[SourceRef], rows_of: list[list[int]]) -> Candidate:
+    """Of the statements of one function, which mostly make one thing of another. The first of those that take the most speaks."""
+    rows = [row for rows in rows_of for row in rows]
     mine = set(rows)
     work = [r for r in facts.recorded_work if facts.outermost(int(facts.work.op[r])) in mine]
     if facts.on_cpu or not facts.judged:
@@ -94,12 +102,26 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
         change = facts.whatif.without(_stretches(facts, rows))
         claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
         cost = max(facts.real(claims), min(saving, spans.measure(claims)))
+    host = [sum(end - start for _, start, end in _stretches(facts, rows)) for rows in rows_of]
+    first = next(k for k, us in enumerate(host) if us >= MOST * max(host))
+    others = [place for k, place in enumerate(places) if k != first]
+    said = "This statement makes the same tensor"
+    if others:
+        lines = (
+            "line"
+            + "s" * (len(others) > 1)
+            + " "
+            + ", ".join(str(place.line) for place in others[:RELATED])
+            + (", …" if len(others) > RELATED else "")
+        )
+        said = f"This statement and {words.count(len(others))} more of its function ({lines}) make the same tensors"
     return Candidate(
         code="constant-rebuilt",
         title="A constant is computed in every step",
-        fact=f"This statement makes the same tensor in every step, {words.time(facts.per_step(cost))} {facts.per}.",
-        advice="Make it once, in __init__ with register_buffer or before the loop, on the device where it is used.",
-        at=at,
+        fact=f"{said} in every step, {words.time(facts.per_step(cost))} {facts.per}.",
+        advice=f"Make {'them' if others else 'it'} once, in __init__ with register_buffer or before the loop, on the device where "
+        f"{'they are' if others else 'it is'} used.",
+        at=places[first],
         cost_us=cost,
         saving_us=saving,
         claims=claims,
@@ -107,6 +129,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int]) -> Candidate:
             "operations_per_step": len(rows) / facts.n,
             "device_us_per_step": facts.per_step(facts.time_of(work)),
             "threshold_per_step": PER_STEP,
+            "related": [{"file": o.file, "line": o.line, "text": "of the same constant"} for o in others],
         },
     )
 
