@@ -127,10 +127,21 @@ class LoaderInfo:
     file: str | None = None
     line: int | None = None
     waits: list[Interval] = field(default_factory=list)
+    """Each ``__next__`` within the recorded stretch."""
     cpu_share: float | None = None
     """Which part of the waits the waiting thread computed, 0..1: without workers, what of loading is work and not waiting
     for files. None in recordings of earlier versions."""
-    """Each ``__next__`` within the recorded stretch."""
+    ready: list[bool | None] = field(default_factory=list)
+    """Of each of ``waits``: whether a worker had made the batch when it was asked for. None where torch does not tell; empty
+    without workers, and in recordings of earlier versions."""
+    plain_us: float | None = None
+    """Middle of the waits while nothing was recorded; None where there were none, or the recording is of an earlier version."""
+    plain_waits: int = 0
+    """How many these were."""
+    batch_tensors: int | None = None
+    """Tensors of a batch; None where a batch holds objects that the agent does not look into."""
+    batch_bytes: int | None = None
+    """Of these tensors, and of arrays beside them."""
 
 
 @dataclass(slots=True, kw_only=True)

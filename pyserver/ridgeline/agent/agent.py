@@ -66,7 +66,7 @@ class Agent:
         self.compiles = CompileWatch(self._compile_started, self._compile_ended)
         self.scopes = Scopes()
         self.lengths = Lengths(spec.lengths, self.users, self._state, self.complain)
-        self.loaders = Loaders(self.users, self._mark, self.lengths.batch)
+        self.loaders = Loaders(self.users, self._mark, self.lengths.batch, self._state)
         self.triton_calls = TritonCalls(self.complain)
         self.user_profiler: UserProfiler | None = None
         self.main_thread = MainThread(self.complain)

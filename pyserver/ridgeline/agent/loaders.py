@@ -5,39 +5,92 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
 from types import ModuleType
 from typing import Any
 
+from .handover import Asked, contents
 from .timeline import user_frames
 
 WAITS = 20_000
 """Waits kept a loader."""
+PLAIN_STATES = ("settle", "plain", "deferred", "done")
+"""The recorder's states in which nothing is recorded."""
+BATCHES = 3
+"""Batches of a loader that are looked into."""
+
+Wait = tuple[int, int, int, "bool | None"]
+"""Start and end, the time that the waiting thread computed meanwhile, and whether the batch was ready."""
+
+
+@dataclass
+class Row:
+    """One loader and line (a loader made anew each epoch stays one row)."""
+
+    settings: dict[str, Any]
+    file: str | None
+    line: int | None
+    waits: list[Wait] = field(default_factory=list)
+    plain: list[int] = field(default_factory=list)
+    """Nanoseconds of the waits while nothing was recorded, but for the first of an iterator, which begins an epoch."""
+    looked: int = 0
+    batch: tuple[int, int] | None = (0, 0)
+
+    def note(self, wait: Wait, plain: bool, batch: Any) -> None:
+        if len(self.waits) < WAITS:
+            self.waits.append(wait)
+        if plain and len(self.plain) < WAITS:
+            self.plain.append(wait[1] - wait[0])
+        if self.looked < BATCHES and self.batch is not None:
+            self.looked += 1
+            try:
+                held = contents(batch)
+            except Exception:  # noqa: BLE001 - a mapping or an array of the program's own kind
+                held = None
+            self.batch = None if held is None else max(self.batch, held)
+
+    def as_json(self, windows: list[dict[str, Any]]) -> dict[str, Any]:
+        """A row of ``Sidecar.loaders``, with the waits that touch one of the windows."""
+        inside = [
+            wait
+            for wait in self.waits
+            if any(wait[0] < window["end_ns"] and wait[1] > window["start_ns"] for window in windows)
+        ]
+        waited = sum(end - start for start, end, _, _ in inside)
+        computed = sum(cpu for _, _, cpu, _ in inside)
+        tensors, size = self.batch if self.looked and self.batch is not None else (None, None)
+        return {
+            **self.settings,
+            "file": self.file,
+            "line": self.line,
+            "waits": [{"start_ns": start, "end_ns": end} for start, end, _, _ in inside],
+            "cpu_share": min(1.0, computed / waited) if waited > 0 else None,
+            "ready": [ready for _, _, _, ready in inside] if self.settings["num_workers"] else [],
+            "plain_us": median(self.plain) / 1e3 if self.plain else None,
+            "plain_waits": len(self.plain),
+            "batch_tensors": tensors,
+            "batch_bytes": size,
+        }
 
 
 class Loaders:
-    """Rows of ``Sidecar.loaders``; one a loader and line (a loader made anew each epoch stays one row)."""
+    """Rows of ``Sidecar.loaders``."""
 
     def __init__(
-        self, is_user: Callable[[str], bool], mark: Callable[[str, Any], None], given: Callable[[Any], None]
+        self,
+        is_user: Callable[[str], bool],
+        mark: Callable[[str, Any], None],
+        given: Callable[[Any], None],
+        state: Callable[[], str],
     ) -> None:
-        """``given``: what looks at every batch."""
-        self._is_user, self._mark, self._given = is_user, mark, given
-        self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        """``given``: what looks at every batch; ``state``: the recorder's."""
+        self._is_user, self._mark, self._given, self._state = is_user, mark, given, state
+        self._rows: dict[tuple[Any, ...], Row] = {}
 
     def rows(self, windows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """With the waits that touch one of the windows, and which part of them the waiting thread computed."""
-        result = []
-        for row in self._rows.values():
-            inside = [
-                wait
-                for wait in row["waits"]
-                if any(wait[0] < window["end_ns"] and wait[1] > window["start_ns"] for window in windows)
-            ]
-            waits = [{"start_ns": start, "end_ns": end} for start, end, _ in inside]
-            waited = sum(end - start for start, end, _ in inside)
-            share = min(1.0, sum(cpu for _, _, cpu in inside) / waited) if waited > 0 else None
-            result.append({**row, "waits": waits, "cpu_share": share})
-        return result
+        return [row.as_json(windows) for row in self._rows.values()]
 
     def on_dataloader(self, module: ModuleType) -> None:
         """``torch.utils.data.dataloader``"""
@@ -51,26 +104,27 @@ class Loaders:
 
         def __next__(self: Any) -> Any:
             loaders._mark("loader", id(type(self)))
+            asked = Asked(self)
             begin, computed = time.time_ns(), time.thread_time_ns()
             batch = fetch(self)
-            loaders._note(self, (begin, time.time_ns(), time.thread_time_ns() - computed), batch)
+            end, computed = time.time_ns(), time.thread_time_ns() - computed
+            loaders._note(self, (begin, end, computed, asked.ready()), batch)
             return batch
 
         base.__init__, base.__next__ = __init__, __next__
 
-    def _note(self, iterator: Any, wait: tuple[int, int, int], batch: Any) -> None:
-        row = getattr(iterator, "_ridgeline_row", None)
+    def _note(self, iterator: Any, wait: Wait, batch: Any) -> None:
+        row: Row | None = getattr(iterator, "_ridgeline_row", None)
+        first = row is None
         if row is None:
             settings = getattr(iterator, "_ridgeline_settings", None)
             if settings is None:
                 return
             frames = user_frames(sys._getframe(2), self._is_user)
             file, line = (frames[-1].f_code.co_filename, frames[-1].f_lineno) if frames else (None, None)
-            key = (file, line, *settings.values())
-            row = self._rows.setdefault(key, {**settings, "file": file, "line": line, "waits": []})
+            row = self._rows.setdefault((file, line, *settings.values()), Row(settings, file, line))
             iterator._ridgeline_row = row
-        if len(row["waits"]) < WAITS:
-            row["waits"].append(wait)
+        row.note(wait, not first and self._state() in PLAIN_STATES, batch)
         self._given(batch)
 
 

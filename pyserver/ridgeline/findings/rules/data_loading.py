@@ -1,17 +1,21 @@
 """``data-loading``: the step waits for the next batch.
 
 On an accelerator only the waits during which the device idles cost anything (a full queue hides the rest); on a CPU all
-of them do, since the loop itself stands still.
+of them do, since the loop itself stands still. Waits for a batch that was there when it was asked for are its handing over: the
+workers keep up, and more of them would change nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import loading, spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.loading import Batches, Wait
+from ridgeline.findings.spans import Spans
 from ridgeline.profile import SourceRef
 from ridgeline.sidecar import LoaderInfo
 
@@ -22,23 +26,10 @@ MAX_WORKERS = 16
 """More than this is rarely better than a cheaper ``__getitem__``."""
 MIN_WORKERS = 2
 """One worker makes the next batch only while the step runs; a second hides what varies between batches."""
-SEND_US, RECEIVE_US = 900.0, 550.0
-SEND_US_PER_MB, RECEIVE_US_PER_MB = 650.0, 300.0
-"""What handing a batch over costs a worker and the loop, in computing: its tensors are written to shared memory (new pages, one block
-a tensor), a thread passes the blocks on, the loop maps them. Of two tensors, on a Xeon: 1.5 ms a batch of a kilobyte, 1.8 of 0.4 MB,
-2.7 of 1.6 MB, 7.4 of 6.3 MB. On a device the loop's part is hidden by the queue."""
 WORTH = 0.1
 """Of the waits, what workers must take off for them to be advised."""
-ITEMSIZE = {
-    "double": 8,
-    "long int": 8,
-    "float": 4,
-    "int": 4,
-    "c10::Half": 2,
-    "c10::BFloat16": 2,
-    "unsigned char": 1,
-    "bool": 1,
-}
+SLOW = 4.0
+"""Fetching that takes as many times what a ready batch would cost is slow in itself, whether workers help or not."""
 SAMPLES = 64
 """Moments of the waits at which the loading thread's user statement is looked up."""
 
@@ -47,40 +38,133 @@ def rule(facts: Facts) -> list[Candidate]:
     found = []
     for which in sorted({w[3] for w in facts.loader_waits}):
         mine = [w for w in facts.loader_waits if w[3] == which]
-        waited = facts.clip(spans.of((w[0], w[1]) for w in mine))
-        total = spans.measure(waited)
-        share = 100.0 * total / facts.recorded_us
-        exposed = waited if facts.on_cpu else spans.intersect(waited, facts.idle)
-        if share < SHARE_PCT or 100.0 * facts.real(exposed) / facts.base_us < SHARE_PCT:
-            continue
         loader = facts.sidecar.loaders[which] if facts.sidecar is not None and which >= 0 else None
-        found.append(_candidate(facts, loader, mine, total, share, facts.real(exposed), exposed))
+        late, ready = loading.by_readiness(facts, loader, mine)
+        for waits, judge in ((late, _waiting), (ready, _handed_over)):
+            waited = Waited.of(facts, loader, waits)
+            if waited.share_pct >= SHARE_PCT and waited.exposed_pct >= SHARE_PCT:
+                found.append(judge(facts, loader, waited))
     return found
 
 
-def _candidate(
-    facts: Facts,
-    loader: LoaderInfo | None,
-    waits: list[tuple[float, float, int, int]],
-    total: float,
-    share: float,
-    exposed_us: float,
-    exposed: spans.Spans,
-) -> Candidate:
+@dataclass(frozen=True)
+class Waited:
+    """Waits of one loader. Times over the recorded steps, as recorded; ``stands_for``: what a microsecond of them is in the time of
+    the steps without a recorder, which slows fetching more than the rest."""
+
+    waits: list[Wait]
+    exposed: Spans
+    total_us: float
+    exposed_us: float
+    stands_for: float
+    plain: float | None
+    """Unprofiled over recorded wait, where that was measured."""
+    share_pct: float
+    exposed_pct: float
+
+    @staticmethod
+    def of(facts: Facts, loader: LoaderInfo | None, waits: list[Wait]) -> Waited:
+        waited = facts.clip(spans.of((w[0], w[1]) for w in waits))
+        exposed = waited if facts.on_cpu else spans.intersect(waited, facts.idle)
+        plain = loading.plain_share(facts, loader, waits)
+        stands_for = 1.0 if plain is None else min(1.0, plain / facts.plain_scale)
+        total, real = spans.measure(waited), facts.real(exposed)
+        return Waited(
+            waits=waits,
+            exposed=exposed,
+            total_us=total,
+            exposed_us=real,
+            stands_for=stands_for,
+            plain=plain,
+            share_pct=100.0 * stands_for * total / facts.recorded_us,
+            exposed_pct=100.0 * stands_for * real / facts.base_us,
+        )
+
+    @property
+    def cost_us(self) -> float:
+        return self.exposed_us * self.stands_for
+
+    def plain_us(self, facts: Facts) -> float:
+        """Without a recorder; of a device's host as recorded."""
+        return self.total_us * (facts.plain_scale if self.plain is None else self.plain)
+
+
+def _waiting(facts: Facts, loader: LoaderInfo | None, waited: Waited) -> Candidate:
+    """For batches that were not made yet."""
     workers = _workers(facts, loader)
-    slowest = _slowest_line(facts, waits) if workers == 0 else None
-    at = _line(facts, loader, waits)
-    rest = facts.recorded_us - total
-    saving, wanted = _saving(facts, loader, workers, exposed_us, total, rest, len(waits))
-    worth = saving >= WORTH * exposed_us
+    slowest = _slowest_line(facts, waited.waits) if workers == 0 else None
+    batches = loading.batches(facts, loader, waited.waits)
+    saving, wanted = _saving(facts, loader, workers, waited, batches)
+    worth = saving >= WORTH * waited.cost_us
+    slow = waited.plain_us(facts) >= SLOW * batches.ready_us
+    once = loading.seen_once(facts, waited.waits)
+    length = waited.total_us if waited.plain is None else waited.plain_us(facts)
+    evidence = _evidence(facts, loader, workers, waited, batches)
+    evidence["assumes"] = "the work of loading is spread over free cores; waiting for files needs none"
+    if slowest is not None:
+        evidence["related"] = [{"file": slowest.file, "line": slowest.line, "text": "most of the waiting is here"}]
+    known = "" if workers is None else f" (num_workers={workers})"
+    only = f" That was in one step{'' if len(facts.steps) == 1 else ' only'}: confirm over more steps." if once else ""
+    return Candidate(
+        code="data-loading",
+        title="The step waits for the data loader",
+        fact=f"The loop waits {words.time(facts.per_step(length))} {facts.per} for its next batch, "
+        f"{words.percent(waited.share_pct)} of {facts.whole}{known}.{only}",
+        advice=_advice(workers, wanted, slowest, worth),
+        at=_line(facts, loader, waited.waits),
+        cost_us=waited.cost_us,
+        saving_us=saving if worth else None,
+        claims=waited.exposed if worth else None,
+        stands_for=waited.stands_for,
+        hint=once or (workers == 0 and not worth and not slow),
+        evidence=evidence,
+    )
+
+
+def _handed_over(facts: Facts, loader: LoaderInfo | None, waited: Waited) -> Candidate:
+    """Of batches that were ready. What a batch of one tensor would cost remains; how long the worker's thread takes to answer is a
+    matter of the machine's load, so that only what the loop computes counts as saved, and no more of it than so many tensors cost."""
+    workers = _workers(facts, loader)
+    batches = loading.batches(facts, loader, waited.waits)
+    share = loader.cpu_share if loader is not None else None
+    computing = waited.cost_us * (1.0 if share is None else share)
+    saving = max(0.0, min(computing, batches.receive_us) - batches.least_us)
+    large = saving >= SHARE_PCT / 100.0 * facts.base_us
+    evidence = _evidence(facts, loader, workers, waited, batches)
+    evidence["ready_us_per_step"] = facts.per_step(batches.ready_us)
+    thread = (
+        ""
+        if facts.on_cpu or (loader is not None and loader.pin_memory)
+        else " With pin_memory=True a thread does it beside the loop."
+    )
+    return Candidate(
+        code="data-loading",
+        title="Batches that are ready are handed over",
+        fact=f"The next batch is ready when the loop asks for it; handing it over from its worker takes "
+        f"{words.time(facts.per_step(waited.total_us))} {facts.per}, {words.percent(waited.share_pct)} of {facts.whole} "
+        f"({words.things(batches.tensors, 'tensor')} a batch, num_workers={workers}). The workers keep up.",
+        advice=f"Fewer and larger tensors a batch, or fewer bytes: each tensor is passed on by itself.{thread}",
+        at=_line(facts, loader, waited.waits),
+        cost_us=waited.cost_us,
+        saving_us=saving if large else None,
+        claims=waited.exposed if large else None,
+        stands_for=waited.stands_for,
+        hint=not large or loading.seen_once(facts, waited.waits),
+        evidence=evidence,
+    )
+
+
+def _evidence(
+    facts: Facts, loader: LoaderInfo | None, workers: int | None, waited: Waited, batches: Batches
+) -> dict[str, object]:
     evidence: dict[str, object] = {
-        "wait_us_per_step": facts.per_step(total),
-        "exposed_us_per_step": facts.per_step(exposed_us),
-        "wait_share_pct": share,
-        "waits_per_step": len(waits) / facts.n,
+        "wait_us_per_step": facts.per_step(waited.total_us),
+        "exposed_us_per_step": facts.per_step(waited.exposed_us),
+        "wait_share_pct": waited.share_pct,
+        "waits_per_step": len(waited.waits) / facts.n,
         "num_workers": workers,
         "threshold_pct": SHARE_PCT,
-        "assumes": "the work of loading is spread over free cores; waiting for files needs none",
+        "handing_over_us_per_step": facts.per_step(batches.ready_us),
     }
     if loader is not None:
         evidence |= {
@@ -88,22 +172,11 @@ def _candidate(
             "prefetch_factor": loader.prefetch_factor,
             "batch_size": loader.batch_size,
             "cpu_share": loader.cpu_share,
+            "unprofiled_wait_us": loader.plain_us,
+            "batch_tensors": loader.batch_tensors,
+            "batch_bytes": loader.batch_bytes,
         }
-    if slowest is not None:
-        evidence["related"] = [{"file": slowest.file, "line": slowest.line, "text": "most of the waiting is here"}]
-    known = "" if workers is None else f" (num_workers={workers})"
-    return Candidate(
-        code="data-loading",
-        title="The step waits for the data loader",
-        fact=f"The loop waits {words.time(facts.per_step(total))} {facts.per} for its next batch, "
-        f"{words.percent(share)} of {facts.whole}{known}.",
-        advice=_advice(workers, wanted, slowest, worth),
-        at=at,
-        cost_us=exposed_us,
-        saving_us=saving if worth else None,
-        claims=exposed if worth else None,
-        evidence=evidence,
-    )
+    return evidence
 
 
 def _workers(facts: Facts, loader: LoaderInfo | None) -> int | None:
@@ -115,48 +188,34 @@ def _workers(facts: Facts, loader: LoaderInfo | None) -> int | None:
 
 
 def _saving(
-    facts: Facts,
-    loader: LoaderInfo | None,
-    workers: int | None,
-    exposed_us: float,
-    total: float,
-    rest: float,
-    batches: int,
+    facts: Facts, loader: LoaderInfo | None, workers: int | None, waited: Waited, batches: Batches
 ) -> tuple[float, int | None]:
     """With k workers a batch comes every (load time)/k, so a step takes max(rest, load/k): the wait falls to what the rest of
-    the step cannot hide. What of loading is computing (``cpu_share``; all of it, if that is not known) needs a core, and on
-    a machine without an accelerator so does the step itself, and handing over batches: no step is shorter than that work spread over
-    the cores. Waiting for files needs none. With workers already there the load time is not known, and the wait is only known to be
-    at most halved by doubling them."""
+    the step cannot hide, and to what handing over a ready batch costs. What of loading is computing (``cpu_share``; all of it, if
+    that is not known) needs a core, and on a machine without an accelerator so does the step itself, and handing over batches: no
+    step is shorter than that work spread over the cores. Waiting for files needs none. With workers already there the load time is
+    not known, and the wait is only known to be at most halved by doubling them.
+
+    Times without a recorder, in which handing over was measured; what is returned is of recorded time."""
     if workers != 0:
-        return exposed_us / 2, None
+        return waited.cost_us / 2, None
+    scale = facts.plain_scale
     cores = facts.sidecar.cpu.get("cores") if facts.sidecar is not None else None
     known = isinstance(cores, int) and cores > 0
     free = int(cores) if known and isinstance(cores, int) else MAX_WORKERS
+    total = waited.plain_us(facts)
+    rest = max(0.0, facts.recorded_us * scale - total) if scale < 1.0 else facts.recorded_us - waited.total_us
     computing = total * (loader.cpu_share if loader is not None and loader.cpu_share is not None else 1.0)
-    load, own = total, rest
+    load, own = total, rest + batches.ready_us
     if facts.on_cpu:
-        size = _collated_mb(facts)
-        sent, received = SEND_US * batches + SEND_US_PER_MB * size, RECEIVE_US * batches + RECEIVE_US_PER_MB * size
-        load, own, computing = total + sent, rest + received, computing + sent
-    work = (computing + own) / free if facts.on_cpu else computing / max(1, free - 1)
+        load += batches.send_us
+        work = (computing + batches.send_us + rest + batches.receive_us) / free
+    else:
+        work = computing / max(1, free - 1)
     shortest = max(own, work)
     wanted = min(MAX_WORKERS, max(MIN_WORKERS, math.ceil(1.25 * load / shortest))) if shortest > 0 else MAX_WORKERS
     step = max(shortest, load / wanted)
-    return max(0.0, min(exposed_us, total + rest - step)), wanted
-
-
-def _collated_mb(facts: Facts) -> float:
-    """Megabytes of the tensors that were stacked to batches in the waits, over the recorded steps; of arrays that the data set makes
-    torch sees the batch being put together."""
-    rows = [int(r) for r in facts.ops_named("aten::stack", "aten::cat")]
-    waits = facts.loader_spans
-    inside = [r for r in rows if spans.within(waits, facts.trace.ops.start[[r]])[0]]
-    size = 0
-    for row in (r for r in inside if facts.outermost(r) == r):
-        item = max((ITEMSIZE.get(kind, 0) for kind in facts.types_of(row)), default=0) or ITEMSIZE["float"]
-        size += item * sum(math.prod(dims) for dims in facts.all_dims_of(row))
-    return size / 1e6
+    return max(0.0, min(waited.cost_us, (total + rest - step) / scale)), wanted
 
 
 def _advice(workers: int | None, wanted: int | None, slowest: SourceRef | None, worth: bool) -> str:
