@@ -91,3 +91,8 @@ def _rooted(node: ast.expr, known: set[str]) -> bool:
     if isinstance(node, (ast.Subscript, ast.UnaryOp)):
         return _rooted(node.value if isinstance(node, ast.Subscript) else node.operand, known)
     return isinstance(node, ast.BinOp) and (_rooted(node.left, known) or _rooted(node.right, known))
+
+
+def is_array(value: ast.expr, tree: ast.Module) -> bool:
+    """Whether an expression of a file is an array of NumPy's or SciPy's, as far as its text tells."""
+    return _rooted(value, _names(tree))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from ridgeline.findings import spans, words
+from ridgeline.findings.calling import Calling
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 
@@ -24,6 +25,17 @@ class _Growth(NamedTuple):
     first: int
     last: int
     """Smallest and largest size seen."""
+    tokens: list[int]
+    """Of the rows the first of each size: one a token."""
+
+
+class _Call(NamedTuple):
+    """Dimensions of a call's inputs, and its row."""
+
+    row: int
+    dims: list[list[int]]
+    size: int = 0
+    """The one that grows."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -38,37 +50,36 @@ def rule(facts: Facts) -> list[Candidate]:
 
 def _growing(facts: Facts, names: tuple[str, ...]) -> _Growth | None:
     """Ops of one statement and name whose input grows by one from call to call. Of several statements (every layer has one)
-    the first to run: there the text enters the model."""
-    groups: dict[tuple[str, int, str], list[tuple[int, list[list[int]]]]] = defaultdict(list)
+    the first to run: there the text enters the model, or the first of its layers."""
+    groups: dict[tuple[str, int, str], list[_Call]] = defaultdict(list)
     for row in map(int, facts.ops_named(*names)):
         at = facts.line_of_op(facts.outermost(row))
         dims = facts.all_dims_of(row)
         if at is not None and dims:
-            groups[at.file, at.line, facts.op_name(row)].append((row, dims))
+            groups[at.file, at.line, facts.op_name(row)].append(_Call(row, dims))
     for entries in groups.values():  # in the order of their first op
         for chain in _chains(entries):
-            sizes = [size for size, _ in chain]
-            if len(sizes) >= GROWTH:
-                return _Growth([row for row, _ in entries], sizes[0], sizes[-1])
+            if len(chain) >= GROWTH:
+                return _Growth([c.row for c in entries], chain[0].size, chain[-1].size, [c.row for c in chain])
     return None
 
 
-def _chains(entries: list[tuple[int, list[list[int]]]]) -> list[list[tuple[int, list[list[int]]]]]:
-    """Consecutive shapes, each one longer than the last, as (the size that grows, shapes). One statement may call the same
-    op on several tensors in turn: each call goes on with the chain that it fits."""
-    chains: list[list[tuple[int, list[list[int]]]]] = []
-    for _, dims in entries:
-        if any(chain[-1][1] == dims for chain in chains[-OPEN:]):
+def _chains(entries: list[_Call]) -> list[list[_Call]]:
+    """Consecutive shapes, each one longer than the last. One statement may call the same op on several tensors in turn: each call
+    goes on with the chain that it fits."""
+    chains: list[list[_Call]] = []
+    for call in entries:
+        if any(chain[-1].dims == call.dims for chain in chains[-OPEN:]):
             continue
         for chain in reversed(chains[-OPEN:]):
-            size = _one_longer(chain[-1][1], dims)
+            size = _one_longer(chain[-1].dims, call.dims)
             if size is not None:
                 if len(chain) == 1:
-                    chain[0] = (size - 1, chain[0][1])
-                chain.append((size, dims))
+                    chain[0] = chain[0]._replace(size=size - 1)
+                chain.append(call._replace(size=size))
                 break
         else:
-            chains.append([(0, dims)])
+            chains.append([call])
     return chains
 
 
@@ -87,12 +98,15 @@ def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
         return Candidate(
             code="token-decode",
             title="The cache grows by concatenation",
-            fact=f"torch.cat makes a new tensor, one longer each time, {words.count(len(rows) / facts.n)} times {facts.per}.",
+            fact=f"torch.cat makes a new tensor, one longer each time, {words.times(len(rows) / facts.n)} {facts.per}.",
             advice="Allocate the cache once at its full length and write into it (index_copy_): no copy, static shapes, and CUDA "
             "graphs become possible.",
             at=at,
             evidence={"calls_per_step": len(rows) / facts.n, "threshold_calls": GROWTH},
         )
+    once = Calling(facts).once_in(growth.tokens)  # innermost first
+    at = once[0] if once else at
+    loop = once[-1] if once and at is not None and (once[-1].file, once[-1].line) != (at.file, at.line) else None
     work = [r for r in facts.recorded_work if facts.line_of_work(r) is not None]
     claims = facts.claims_of(work)
     total = facts.time_of(work)
@@ -100,7 +114,8 @@ def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
         code="token-decode",
         title="Every new token computes the whole text again",
         fact=f"The input grows by one from call to call ({growth.first} … {growth.last}) and all of it is computed each time: "
-        f"{words.time(facts.per_step(total))} {facts.per}.",
+        f"{words.time(facts.per_step(total))} {facts.per}."
+        + (f" The loop that asks for tokens is at {loop.file.rsplit('/', 1)[-1]}:{loop.line}." if loop else ""),
         advice="Keep keys and values of earlier tokens (a KV cache, allocated once) and feed only the new token.",
         at=at,
         cost_us=total,
@@ -112,5 +127,6 @@ def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
             "last_length": growth.last,
             "assumed_speedup": SPEEDUP,
             "threshold_calls": GROWTH,
+            "related": [{"file": loop.file, "line": loop.line, "text": "asks for each token"}] if loop else [],
         },
     )

@@ -7,12 +7,15 @@ import re
 
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
-from ridgeline.findings.code import trees
+from ridgeline.findings.code import line_of, trees
+from ridgeline.findings.double_text import makers
+from ridgeline.findings.doubles import Entry, entry
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import product_of
-from ridgeline.findings.places import related
+from ridgeline.findings.places import RELATED, related
 from ridgeline.findings.whatif import gain
 from ridgeline.mends import calls_in
+from ridgeline.profile import SourceRef
 
 SPEEDUP = 2.5
 """On a CPU, and of products: half the bytes, and no conversions from float32 and back any more; on consumer cards products gain
@@ -25,6 +28,9 @@ FACTORISATION = re.compile(
 """Operations whose errors grow with the condition of a matrix: programs take double precision for them on purpose."""
 MIN_ELEMENTS = 64
 """Scalars and small tables of constants are double in Python and cost nothing."""
+LOOPED = 8
+"""Times a step that a statement uses the tensor which brings double precision, from which it is a loop's or every layer's: a
+conversion there would be made as many times, so that the line to change is the one that makes the tensor."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
@@ -37,13 +43,16 @@ def rule(facts: Facts) -> list[Candidate]:
     asked = _asked_for(facts)
     factorises = next((name for r in rows for name in facts.chain_of(r) if FACTORISATION.match(name)), None)
     meant = asked or factorises is not None
-    here = next((at for at, _ in lines if at is not None), None)
+    most = next((at for at, _ in lines if at is not None), None)
+    enters = entry(facts, rows, MIN_ELEMENTS)
+    made = _made(facts, enters.at) if enters is not None else None
+    here = made if made and enters and _is_made_there(enters) else enters.at if enters else most
     return [
         Candidate(
             code="float64",
             title="Arithmetic in double precision",
             fact=f"On float64 tensors {words.things(len(rows) / facts.n, 'operation')} {facts.per} take "
-            f"{words.time(facts.per_step(total))}, most of it here."
+            f"{words.time(facts.per_step(total))}{_where(here, most, enters, made)}"
             + (
                 " The program makes float64 its default type."
                 if asked
@@ -53,8 +62,8 @@ def rule(facts: Facts) -> list[Candidate]:
             ),
             advice=""
             if meant
-            else "Make the tensor float32 where it enters (NumPy arrays and Python lists of floats arrive as float64). This "
-            "changes numerics.",
+            else f"Make the tensor float32 {_mended_at(here, made)} (NumPy's arrays are float64 unless they are told otherwise). "
+            "This changes numerics.",
             at=here,
             cost_us=total,
             saving_us=None if meant else saving,
@@ -68,10 +77,80 @@ def rule(facts: Facts) -> list[Candidate]:
                 "assumed_speedup": _speedup(facts, rows),
                 "changes_numerics": True,
                 "threshold_elements": MIN_ELEMENTS,
-                "related": related(facts, lines, here),
+                "enters": _place(enters.at) if enters else None,
+                "made": _place(made) if made else None,
+                "threshold_uses": LOOPED,
+                "related": _related(facts, lines, here, enters, made),
             },
         )
     ]
+
+
+def _made(facts: Facts, at: SourceRef) -> SourceRef | None:
+    """The statement that makes what is double at another, where the text tells."""
+    for path, tree, text in trees(facts):
+        if path == at.file:
+            line = next(iter(makers(tree, at.line)), None)
+            return SourceRef(file=path, line=line, text=line_of(text, line)) if line is not None else None
+    return None
+
+
+def _is_made_there(enters: Entry) -> bool:
+    """Whether the line to change is the one that makes the tensor: it is used again and again, or at several statements."""
+    return enters.times >= LOOPED or bool(enters.others)
+
+
+def _where(here: SourceRef | None, most: SourceRef | None, enters: Entry | None, made: SourceRef | None) -> str:
+    """What there is to say of places, each said once."""
+    if here is None or most is None or (enters is None and here == most):
+        return ", most of it here."
+    said, parts = {(here.file, here.line)}, []
+    if enters is None or not _same(here, enters.at):
+        parts.append("the tensor that brings them is made here")
+        if enters is not None:
+            said.add((enters.at.file, enters.at.line))
+            parts.append(f"it meets float32 at {_name(enters.at)}")
+    else:
+        parts.append("they enter here")
+        if made is not None:
+            said.add((made.file, made.line))
+            parts[-1] += f", by what {_name(made)} makes"
+    if (most.file, most.line) not in said:
+        parts.append(f"most of the time goes into {_name(most)}")
+    elif _same(here, most):
+        parts.append("most of it goes here as well")
+    return f": {'; '.join(parts)}."
+
+
+def _mended_at(here: SourceRef | None, made: SourceRef | None) -> str:
+    return "where it enters" if made is None else "here" if here and _same(here, made) else f"at {_name(made)}"
+
+
+def _related(
+    facts: Facts,
+    lines: list[tuple[SourceRef | None, list[int]]],
+    here: SourceRef | None,
+    enters: Entry | None,
+    made: SourceRef | None,
+) -> list[dict[str, object]]:
+    """The way that they take first, then where most of the time goes."""
+    way = [(made, "makes what is double")] if made else []
+    way += [(at, "meets float32") for at in ((enters.at, *enters.others) if enters else ())]
+    told = [{**_place(at), "text": text} for at, text in way if here is None or not _same(at, here)]
+    known = {(t["file"], t["line"]) for t in told}
+    return [*told, *(r for r in related(facts, lines, here) if (r["file"], r["line"]) not in known)][: RELATED + 1]
+
+
+def _place(at: SourceRef) -> dict[str, object]:
+    return {"file": at.file, "line": at.line}
+
+
+def _name(at: SourceRef) -> str:
+    return f"{at.file.rsplit('/', 1)[-1]}:{at.line}"
+
+
+def _same(one: SourceRef, other: SourceRef) -> bool:
+    return (one.file, one.line) == (other.file, other.line)
 
 
 def _asked_for(facts: Facts) -> bool:
