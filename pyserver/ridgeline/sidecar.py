@@ -42,6 +42,10 @@ class Window:
     """All threads of the process together, within the window; None where the system does not tell."""
     waited_ns: int | None = None
     """The same: ready to run and without a core."""
+    running: float | None = None
+    """What part of the window the thread that opened and closed it computed."""
+    plain_running: float | None = None
+    """The same of the plain steps. Where the two differ, other programs took the machine's cores more of the one time."""
     asleep_ns: int | None = None
     """The process' first thread within the window: neither running nor ready to, for it waited for something."""
 

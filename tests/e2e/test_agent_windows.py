@@ -53,6 +53,9 @@ def test_a_training_loop_gets_a_settled_window_between_plain_steps(runner: Runne
     assert sum(event["name"] == "Optimizer.step#SGD.step" for event in run.events()) in (steps, steps - 1)
     assert window["ran_ns"] > 0
     assert window["waited_ns"] >= 0
+    assert 0 < window["running"] <= 1.01
+    assert 0 < window["plain_running"] <= 1.01
+    assert 0 <= window["asleep_ns"] < window["end_ns"] - window["start_ns"]
     assert sidecar["timeline"]["threads"]
     assert (run.folder / "captured").exists()
     assert run.phases()[-1] == "done"

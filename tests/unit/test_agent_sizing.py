@@ -81,6 +81,22 @@ def test_plain_steps_of_a_cpu_are_single_ones_before_and_after() -> None:
     assert times.plain == [10 * MS] * STEPS + [11 * MS] * LEAST_STEPS
 
 
+def test_what_part_of_the_plain_steps_their_thread_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By clean steps alone: between a mark and the one before the last pause lie other things."""
+    computed = iter([100 * MS, 105 * MS, 900 * MS, 908 * MS, 2000 * MS, 2007 * MS])
+    monkeypatch.setattr("ridgeline.agent.plain.time.thread_time_ns", lambda: next(computed))
+    times = StepTimes()
+    assert times.running is None
+    for interval in (10 * MS, 10 * MS, None, 10 * MS):
+        times.before(interval)
+    assert times.running == (5 + 8) / 20
+    recording: Any = SimpleNamespace(devices=[], end_ns=0)
+    times.window_closed(recording, 0, 5, None)
+    times.after(10 * MS, times._since_ns, None)
+    times.after(10 * MS, times._since_ns, None)
+    assert times.running == (5 + 8 + 7) / 30
+
+
 def test_slow_plain_steps_are_not_waited_for_and_absent_ones_not_for_ever() -> None:
     times = StepTimes()
     recording: Any = SimpleNamespace(devices=[], end_ns=0)

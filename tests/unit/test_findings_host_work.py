@@ -9,8 +9,8 @@ import pytest
 from builders import MAIN, TraceBuilder, unix_ns
 from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.quiet import LINE_US, QUIET_US, Quiet
-from ridgeline.findings.quiet_work import BEFORE_US, MANY, QuietWork
+from ridgeline.findings.quiet import CACHES, LINE_US, QUIET_US, Quiet
+from ridgeline.findings.quiet_work import BEFORE_US, MANY, UNUSUAL, QuietWork
 from ridgeline.findings.rules.host_work import HINT_PCT, SHARE_PCT, SPEEDUP
 from ridgeline.profile import Finding
 from ridgeline.sidecar import Interval, LoaderInfo, Sidecar, Window
@@ -239,13 +239,14 @@ def test_the_share_is_of_the_unprofiled_step() -> None:
         for i in range(events // 2):
             b.line(at + 2 * i * each, at + (2 * i + 1) * each, "rank.py", 4, "for row in rows:")
             b.line(at + (2 * i + 1) * each, at + (2 * i + 2) * each, "rank.py", 5, "total += row")
+    # The operators are a bit slower as well (``CACHES``): 1.7 of 2 ms are taken for theirs.
+    own = 4000.0 - 2000.0 * (1.0 - CACHES)
     facts = Facts(b.context(plain_step_us=4000.0, profiled_step_us=STEP))
     (work,) = QuietWork(Quiet(facts)).work(1.0)
-    assert facts.per_step(work.us) == pytest.approx(2000.0, rel=0.05)
+    assert facts.per_step(work.us) == pytest.approx(own, rel=0.02)
     (finding,) = _only(find(b.context(plain_step_us=4000.0, profiled_step_us=STEP)))
-    assert finding.evidence["share_pct"] == pytest.approx(50.0, rel=0.05)
-    assert finding.step_gain_pct == pytest.approx(45.0, rel=0.05)
-    assert finding.saving_us == pytest.approx(1800.0, rel=0.05)
+    assert finding.evidence["share_pct"] == pytest.approx(100.0 * own / 4000.0, rel=0.02)
+    assert finding.saving_us == pytest.approx(own * (1.0 - 1.0 / SPEEDUP), rel=0.02)
 
 
 def test_operators_that_the_recorder_slows_do_not_hide_it() -> None:
@@ -262,6 +263,35 @@ def test_operators_that_the_recorder_slows_do_not_hide_it() -> None:
     assert finding.evidence["share_pct"] == pytest.approx(50.0, rel=0.01)
     assert finding.saving_us == pytest.approx(4000.0 * (1 - 1 / SPEEDUP), rel=0.01)
     assert finding.saving_bound_us == pytest.approx(4000.0, rel=0.01)
+
+
+def test_a_single_step_that_was_held_up_does_not_count() -> None:
+    b = TraceBuilder()
+    for k in range(9):
+        quiet = 6000.0 if k == 4 else 300.0
+        at = _step(b, k, quiet)
+        b.line(at, at + quiet, "train.py", 24, "queue.sort()")
+    (finding,) = _only(find(b.context()))
+    assert finding.severity == "hint"
+    assert finding.evidence["unprofiled_us_per_step"] == pytest.approx(300.0 * (8 + UNUSUAL) / 9, rel=0.02)
+
+
+@pytest.mark.parametrize(("running", "plain_running"), [(0.5, 1.0), (1.0, 0.5), (0.5, 0.5)])
+def test_a_machine_that_is_busier_at_one_time_changes_no_share(running: float, plain_running: float) -> None:
+    """The thread computes 6 ms of operators and 4 of Python a step; other programs make either time longer."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = k * STEP / running
+        b.step(t, STEP / running)
+        b.line(t, t + 6000.0 / running, "train.py", 20, "loss = model(x)")
+        b.op("aten::addmm", t, 6000.0 / running)
+        b.line(t + 6000.0 / running, t + STEP / running, "train.py", 24, "queue.sort()")
+    window = Window(trace="t", reason="stable", running=running, plain_running=plain_running)
+    context = b.context(
+        sidecar=Sidecar(windows=[window]), plain_step_us=STEP / plain_running, profiled_step_us=STEP / running
+    )
+    (finding,) = _only(find(context))
+    assert finding.evidence["share_pct"] == pytest.approx(40.0, rel=0.02)
 
 
 def test_without_lines_nothing_is_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -31,9 +32,27 @@ class StepTimes:
         self._since_ns = 0
         self._seen_ns = 0
         self._blocks: list[int] = []
+        self._computed: tuple[int, int] | None = None
+        self._shares: list[tuple[int, int]] = []
 
-    def before(self, interval_ns: int) -> None:
-        """A plain step of the settling program."""
+    @property
+    def running(self) -> float | None:
+        """What part of its plain steps the thread of the steps computed; the rest it waited, for a core if for nothing else."""
+        wall = sum(wall for wall, _ in self._shares)
+        return sum(ran for _, ran in self._shares) / wall if wall else None
+
+    def _note_running(self, interval_ns: int | None) -> None:
+        """At a mark: that the step before it took so long, None if that was no clean one."""
+        before, self._computed = self._computed, (threading.get_ident(), time.thread_time_ns())
+        if interval_ns and before is not None and before[0] == self._computed[0]:
+            self._shares.append((interval_ns, self._computed[1] - before[1]))
+            del self._shares[:-STEPS]
+
+    def before(self, interval_ns: int | None) -> None:
+        """A plain step of the settling program, None if it was no clean one."""
+        self._note_running(interval_ns)
+        if interval_ns is None:
+            return
         self.plain.append(interval_ns)
         del self.plain[:-STEPS]
 
@@ -50,10 +69,12 @@ class StepTimes:
         """The plain steps begin now, the devices being idle."""
         self._steps, self._blocks = 0, []
         self._began_ns = self._since_ns = self._seen_ns = now_ns
+        self._computed = None
 
     def after(self, interval_ns: int | None, now_ns: int, torch: Any) -> bool:
         """A plain step after the window has ended, None if it was no clean one; True when there are enough."""
         waited = now_ns - self._began_ns
+        self._note_running(interval_ns)
         if interval_ns is None:
             if self._devices:  # a compilation lay in it: the block is of no use
                 self._steps, self._since_ns = 0, now_ns

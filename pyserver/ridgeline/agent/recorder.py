@@ -327,8 +327,7 @@ class Recorder:
         self.steady.restamp(time.time_ns())
 
     def _mark_settle(self, track: Track, interval: int | None) -> None:
-        if interval is not None:
-            self.times.before(interval)
+        self.times.before(interval)
         reason = self.forced or self.steady.verdict(track)
         if reason is not None and self.calls.ended():
             self.before_session()
@@ -375,6 +374,7 @@ class Recorder:
         take = self.best()
         self._set("done")
         if take is not None:
+            take.window["plain_running"] = self.times.running
             missed = set(accelerators(self.torch, self.spec.device)).difference(take.recording.devices)
             if missed:
                 self.notes.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from itertools import pairwise
 from typing import Any
@@ -46,6 +47,7 @@ class OpenRecording:
         self._marks: dict[tuple[str, int], list[int]] = {}
         self._scheduled: tuple[int, int] | None = None
         self._awake: int | None = None
+        self._computed = (0, 0)
 
     def prepare(self) -> None:
         """Warm the profiler up: what happens from now on until ``start`` pays for its beginning and is not recorded."""
@@ -60,6 +62,7 @@ class OpenRecording:
         self._scheduled = machine.scheduled()
         self.started_ns = time.time_ns()
         self._awake = machine.awake()
+        self._computed = threading.get_ident(), time.thread_time_ns()
         if self.driver is not None:
             self._marks[self.driver.kind, self.driver.order] = [self.started_ns]
 
@@ -104,6 +107,9 @@ class OpenRecording:
             return None
         if self._paused:
             mute(self._torch, False)
+        thread, computed = self._computed
+        same = thread == threading.get_ident()
+        computed = time.thread_time_ns() - computed if same else 0
         began, ended, lasted = self._awake, machine.awake(), time.time_ns() - self.started_ns
         before, after = self._scheduled, machine.scheduled()
         lines = None
@@ -127,6 +133,7 @@ class OpenRecording:
             "shapes": recording.shapes,
             "memory": recording.memory,
             "lines": lines is not None and bool(lines.threads),
+            "running": computed / lasted if same and lasted > 0 else None,
             "complete": self.state != "window" or len(steps) >= self.target,
             "ran_ns": None if before is None or after is None else max(after[0] - before[0], 0),
             "waited_ns": None if before is None or after is None else max(after[1] - before[1], 0),

@@ -33,6 +33,10 @@ MOST_LINES, MOST_OPS = 0.95, 0.5
 """Of the time without operators, and of theirs, that writing down can have taken."""
 WRITTEN = (0.5, 3.0)
 """Within which what writing down takes is of its usual cost: machines differ, and a busy one is several times slower."""
+CACHES = 0.15
+"""Of the operators' time, that they can be slower by where a recorder has put its own data into the caches between them."""
+LEAST_RUNNING = 0.1
+"""A thread that computes less waits for more than a core."""
 OTHERS = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)")
 """Rows that enclose what runs, and nothing that computes by itself."""
 ENGINE = "autograd::engine::evaluate_function: "
@@ -104,7 +108,8 @@ class Quiet:
         apart = np.diff(self.stays.start)[self.stays.calls[1:] == 0] if self.stays is not None else np.zeros(0)
         if len(apart) < LINES_KNOWN:
             return LINE_US
-        return float(np.clip(np.quantile(apart, LINES_QUICK), *LINE_LIMITS_US))
+        alone = float(np.clip(np.quantile(apart, LINES_QUICK), *LINE_LIMITS_US))
+        return alone / (self._running[0] if self._running is not None else 1.0)
 
     def looks(self, start: F64, end: F64) -> F64:
         """What was written down in these parts of stays, in line events: the event that begins it, and a share of its calls of a
@@ -144,26 +149,40 @@ class Quiet:
         return lines * self._line_us, ops * OP_US / LINE_US * self._line_us
 
     @cached_property
+    def _running(self) -> tuple[float, float] | None:
+        """What part of the recorded and of the unprofiled steps their thread computed; None where it was not measured."""
+        sidecar = self.facts.sidecar
+        window = sidecar.windows[0] if sidecar is not None and sidecar.windows else None
+        if window is None or not window.running or not window.plain_running:
+            return None
+        return max(window.running, LEAST_RUNNING), max(window.plain_running, LEAST_RUNNING)
+
+    @cached_property
     def plain_us(self) -> float:
-        """The recorded steps as long as they are unprofiled; what writing down takes is taken off where no such step was measured."""
-        plain = self.facts.document.totals.plain_step_us
-        return plain * self.facts.n if plain else max(0.0, self.facts.recorded_us - sum(self._written))
+        """The recorded steps as long as they are unprofiled on a machine as busy, and no longer than recorded, which would be
+        others' doing. What writing down takes is taken off where no such step was measured."""
+        plain, recorded = self.facts.document.totals.plain_step_us, self.facts.recorded_us
+        if not plain:
+            return max(0.0, recorded - sum(self._written))
+        busier = self._running[1] / self._running[0] if self._running is not None else 1.0
+        return min(plain * busier * self.facts.n, recorded)
 
     @cached_property
     def pace(self) -> tuple[float, float]:
         """(what a line event took, how much of a microsecond of the Python's other time there is in an unprofiled step).
 
-        From the recorded steps what was written down is taken off, at what it must have cost for them to be so much longer than
-        unprofiled ones, within limits. What they are then still longer is put down to Python as well: no work is promised that
-        was not there. Where they are shorter the machine was slower for the unprofiled ones, in all that they do.
+        Recorded steps are longer than unprofiled ones because their operators are somewhat slower and because of what was written
+        down, which is taken off at what it must have cost for that, within limits. What they are then still longer is put down
+        to Python as well: no work is promised that was not there.
         """
         lines, ops = self._written
         busy, python = spans.measure(self.busy), spans.measure(self.python)
         longer = self.facts.recorded_us - self.plain_us
-        scale = float(np.clip(longer / (lines + ops), *WRITTEN)) if lines + ops > 0 else 1.0
+        slower = float(np.clip(longer, 0.0, CACHES * busy))
+        scale = float(np.clip((longer - slower) / (lines + ops), *WRITTEN)) if lines + ops > 0 else 1.0
         most = min(scale, MOST_LINES * python / lines) if lines > 0 else scale
         lines, ops = lines * most, min(ops * scale, MOST_OPS * busy)
-        rest, python = self.facts.recorded_us - lines - ops, python - lines
+        rest, python = self.facts.recorded_us - lines - ops - slower, python - lines
         if python <= 0 or rest <= 0:
             return self._line_us * most, 0.0
         over = rest - self.plain_us

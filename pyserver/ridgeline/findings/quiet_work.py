@@ -19,6 +19,8 @@ MOST = 0.5
 """Part of a statement's time that known statements within it must have for them to be named in its place."""
 STEPS = 0.5
 """Part of the steps in which it must be. Less often is an evaluation or a checkpoint now and then."""
+UNUSUAL = 3.0
+"""Times what a statement takes in the middle one of its steps, that it takes in any."""
 BEFORE_US = 1500.0
 """Unprofiled. Of a statement that runs operators itself only what lies before its first one is looked at, and from here on: modules and functions
 of torch's walk over parameters there, and after the last one a graph is given back."""
@@ -201,9 +203,13 @@ class QuietWork:
         mask = self._mask({k for n in nodes for k in self._within(n)})
         claims = spans.union(self.start[mask], self.end[mask])
         steps = np.array([lo for lo, _ in facts.steps] or [facts.recorded.start[0]])
-        seen = len(np.unique(np.searchsorted(steps, self.start[mask], side="right")))
-        if ref is None or seen < STEPS * len(steps):
+        where = np.searchsorted(steps, self.start[mask], side="right")
+        each = np.bincount(where, weights=(self.end - self.start)[mask], minlength=len(steps) + 1)
+        seen = np.unique(where)
+        if ref is None or len(seen) < STEPS * len(steps):
             return []
+        # What is far longer in a single step is the machine's or the garbage collector's.
+        usual = float(np.minimum(each, UNUSUAL * float(np.median(each[seen]))).sum() / max(each.sum(), 1e-9))
         others = [
             r for n in nodes[1:] if (r := self.stays.ref(n)) is not None and (r.file, r.line) != (ref.file, ref.line)
         ]
@@ -211,7 +217,7 @@ class QuietWork:
         return [
             Work(
                 ref,
-                sum(self.total[n] for n in nodes),
+                usual * sum(self.total[n] for n in nodes),
                 claims,
                 visits / facts.n,
                 looped,
