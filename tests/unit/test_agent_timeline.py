@@ -218,6 +218,16 @@ def test_the_budget_ends_the_recording_and_not_the_program(timeline: Timeline) -
     assert stacks_of(recorded)[-1] == [], "what comes after is not known, and not the last statement's"
 
 
+def test_a_budget_that_is_raised_in_time_is_that_of_the_running_recording(timeline: Timeline) -> None:
+    timeline.budget = 100
+    timeline.start()
+    work([1])
+    timeline.budget = 10_000
+    work(list(range(1000)))
+    timeline.stop()
+    assert len(lines_of(timeline.take(), "helper")) == 1001
+
+
 def score(value: int) -> int:
     return -value
 

@@ -52,16 +52,16 @@ class SettraceTimeline(Timeline):
     def _tracer(self) -> TraceFunction:
         """The global trace function of this thread; ends itself when the timeline was stopped or is full."""
         buffer = self.buffer()
-        put, now, is_user, limit = buffer.append, time.time_ns, self.is_user, 2 * self.budget
+        put, now, is_user = buffer.append, time.time_ns, self.is_user
         known: dict[CodeType, tuple[TraceFunction, int, bool] | None] = {}
         timeline, looked = self, len(buffer)
-        due = min(limit, looked + 2 * CHECK)
+        due = min(2 * timeline.budget, looked + 2 * CHECK)
         """Length of the buffer from which something is to be done."""
 
         def at_its_end(frame: FrameType | None) -> bool:
             """Whether this thread's portion is full; if it is only long, what is called all the time is left out from here on."""
             nonlocal looked, due
-            if len(buffer) >= limit:
+            if len(buffer) >= 2 * timeline.budget:
                 timeline.leave(buffer, frame)
                 return True
             hot = timeline.hot(buffer, looked)
@@ -72,7 +72,7 @@ class SettraceTimeline(Timeline):
                     buffer, [f for f in user_frames(frame, is_user) if f.f_code not in known or known[f.f_code]]
                 )
             looked = len(buffer)
-            due = min(limit, looked + 2 * CHECK)
+            due = min(2 * timeline.budget, looked + 2 * CHECK)
             return False
 
         calls = 0
