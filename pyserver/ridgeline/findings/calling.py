@@ -6,7 +6,9 @@ import statistics
 
 import numpy as np
 
+from ridgeline.findings import spans
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import F64, I32
 
@@ -20,13 +22,15 @@ class Calling:
 
     def path(self, op: int) -> list[int]:
         """The statement that an op's thread was at and the statements that called it, innermost first, as nodes."""
-        if self.stays is None or op < 0:
-            return []
         table = self.facts.trace.ops
-        known = self.stays.of(int(table.tid[op]))
-        if known is None:
+        return self.path_at(int(table.tid[op]), float(table.start[op])) if op >= 0 else []
+
+    def path_at(self, tid: int, time: float) -> list[int]:
+        """The same of a thread at a moment."""
+        known = self.stays.of(tid) if self.stays is not None else None
+        if known is None or self.stays is None:
             return []
-        at = int(np.searchsorted(known.start, table.start[op], side="right")) - 1
+        at = int(np.searchsorted(known.start, time, side="right")) - 1
         found, node = [], int(known.node[at]) if at >= 0 else -1
         while node >= 0:
             found.append(node)
@@ -52,6 +56,17 @@ class Calling:
             place = self.stays.ref(node)
             if place is not None and not place.library and statistics.median(between.tolist()) == 1:
                 found.append(place)
+        return found
+
+    def times_in(self, node: int, calls: list[Stretch]) -> int:
+        """How often the program comes to a statement in these stretches."""
+        found = 0
+        for tid in {tid for tid, _, _ in calls}:
+            known = self.stays.of(tid) if self.stays is not None else None
+            if known is not None:
+                begins = self._begins(known.start, known.node, node)
+                inside = spans.within(spans.of((lo, hi) for t, lo, hi in calls if t == tid), begins)
+                found += int(inside.sum())
         return found
 
     def _begins(self, start: F64, nodes: I32, node: int) -> F64:

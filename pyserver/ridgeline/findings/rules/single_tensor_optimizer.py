@@ -9,7 +9,9 @@ from collections import defaultdict
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.places import RELATED
 from ridgeline.findings.stretches import Stretch, time_of
+from ridgeline.findings.updates import SMALL, Own, left_on_cpu, own, together
 from ridgeline.profile import SourceRef
 
 OPS_PER_STEP = 40
@@ -65,8 +67,59 @@ def rule(facts: Facts) -> list[Candidate]:
             )
         if fused or leaves / len(calls) < OPS_PER_STEP:
             continue
-        found.append(_candidate(facts, name.split("#", 1)[1].split(".", 1)[0], calls, leaves))
+        kind = name.split("#", 1)[1].split(".", 1)[0]
+        mine = own(facts, calls)
+        found.append(
+            _candidate(facts, kind, calls, leaves)
+            if mine is None
+            else _of_the_program(facts, kind, calls, leaves, mine)
+        )
     return found
+
+
+def _of_the_program(facts: Facts, kind: str, calls: list[Stretch], leaves: int, mine: Own) -> Candidate:
+    """An optimizer in the program's own text."""
+    claims, device_us = time_of(facts, calls)
+    left = left_on_cpu(facts, calls, mine.ops, _computing(facts, mine.ops)) if facts.on_cpu else 1.0
+    saving = facts.real(claims) * (1.0 - left)
+    if not facts.on_cpu and facts.judged:
+        change = together(facts, calls, mine.rounds)
+        claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
+    cost, judged = facts.real(claims), facts.judged
+    return Candidate(
+        code="single-tensor-optimizer",
+        title="The optimizer updates one tensor after another",
+        fact=f"{kind}.step goes over its parameters one by one: {words.count(leaves / len(calls))} operations, "
+        + (
+            f"{words.time(facts.per_step(cost))} {facts.per}, most of them here."
+            if judged
+            else f"with {words.time(facts.per_step(device_us))} of work {facts.per}."
+        ),
+        advice="torch._foreach_* functions take the parameters as lists: as many calls as there are operations for one of them now"
+        + (f" (on a CPU quicker up to about {SMALL:,} numbers each)." if facts.on_cpu else "."),
+        at=mine.at,
+        cost_us=cost if judged else None,
+        saving_us=saving if judged else None,
+        claims=claims if judged else None,
+        hint=facts.on_cpu and saving < CPU_LOUD_PCT / 100.0 * facts.base_us,
+        evidence={
+            "operations_per_step": leaves / len(calls),
+            "threshold_per_step": OPS_PER_STEP,
+            "optimizer": kind,
+            "times_round": mine.rounds,
+            **({"assumed_speedup": 1.0 / left} if facts.on_cpu else {}),
+            "related": [{"file": o.file, "line": o.line, "text": "of the same loop"} for o in mine.others[:RELATED]],
+        },
+    )
+
+
+def _computing(facts: Facts, rows: list[int]) -> float:
+    """What operations compute, above what each costs whatever it computes. Microseconds."""
+    numbers = {row: max((math.prod(dims) for dims in facts.all_dims_of(row)), default=0) for row in rows}
+    by_name: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        by_name[int(facts.trace.ops.name[row])].append(row)
+    return sum(_computing_us(facts, named, numbers) for named in by_name.values())
 
 
 def _candidate(facts: Facts, kind: str, calls: list[tuple[int, float, float]], leaves: int) -> Candidate:
