@@ -11,7 +11,7 @@ from ridgeline.findings.rules.single_tensor_optimizer import CPU_LOUD_PCT, OPS_P
 from ridgeline.findings.updates import HOST_PART, KEPT, KERNEL_US, MOST, SMALL, together
 from ridgeline.profile import Finding
 
-STEPS = 4
+STEPS = 2
 
 
 def _own(
@@ -54,16 +54,16 @@ def _found(b: TraceBuilder) -> list[Finding]:
 
 
 def test_the_statement_of_its_step_within_which_all_of_it_happens() -> None:
-    (finding,) = _found(_own(60))
+    (finding,) = _found(_own(30))
     assert (finding.file, finding.line, finding.severity) == ("opt.py", 33, "information")
-    assert "PSGLD.step goes over its parameters one by one: 180 operations" in finding.message
+    assert "PSGLD.step goes over its parameters one by one: 90 operations" in finding.message
     assert "torch._foreach_*" in finding.message
-    assert finding.evidence["times_round"] == 60.0
+    assert finding.evidence["times_round"] == 30.0
     assert {r["line"] for r in finding.evidence["related"]} == {23, 24, 25}
 
 
 def test_a_loop_that_is_written_out_is_found_where_most_of_its_time_goes() -> None:
-    (finding,) = _found(_own(60, helper=False))
+    (finding,) = _found(_own(30, helper=False))
     assert (finding.file, finding.line) == ("opt.py", 23)
     assert {r["line"] for r in finding.evidence["related"]} == {24, 25}
 
@@ -71,33 +71,33 @@ def test_a_loop_that_is_written_out_is_found_where_most_of_its_time_goes() -> No
 @pytest.mark.parametrize(("at", "line"), [((23, 23, 24), 23), ((23, 24, 25), 33)])
 def test_one_statement_with_more_than_half_of_it(at: tuple[int, ...], line: int) -> None:
     assert MOST == 0.5
-    (finding,) = _found(_own(60, at=at))
+    (finding,) = _found(_own(30, at=at))
     assert finding.line == line
 
 
 def test_of_small_tensors_a_part_of_what_operations_cost_besides_is_saved() -> None:
-    (finding,) = _found(_own(60))
+    (finding,) = _found(_own(30))
     assert 1.0 / finding.evidence["assumed_speedup"] == pytest.approx(KEPT, abs=0.01)
-    assert finding.saving_us == pytest.approx(60 * 3 * 4.0 * (1 - KEPT), rel=0.01)
+    assert finding.saving_us == pytest.approx(30 * 3 * 4.0 * (1 - KEPT), rel=0.01)
 
 
 @pytest.mark.parametrize(("numbers", "saves"), [(SMALL, True), (SMALL + 1, False)])
 def test_of_large_tensors_nothing_is(numbers: int, saves: bool) -> None:
-    found = _found(_own(60, numbers=numbers))
+    found = _found(_own(30, numbers=numbers))
     assert bool(found and found[0].saving_us) == saves
 
 
 def test_what_the_operations_compute_stays() -> None:
     """A hundred times what one costs besides: 5 µs is the most that is taken for that."""
-    found = _found(_own(60, op_us=500.0))
+    found = _found(_own(30, op_us=500.0))
     assert not found or found[0].severity == "hint"
 
 
 @pytest.mark.parametrize(("share", "severity"), [(CPU_LOUD_PCT - 0.3, "hint"), (CPU_LOUD_PCT + 0.3, "information")])
 def test_loud_only_where_it_is_a_real_part_of_the_step(share: float, severity: str) -> None:
-    saved = 60 * 3 * 4.0 * (1 - KEPT)
-    rest = 100.0 * saved / share - 60 * 3 * 4.0
-    (finding,) = _found(_own(60, rest=rest))
+    saved = 30 * 3 * 4.0 * (1 - KEPT)
+    rest = 100.0 * saved / share - 30 * 3 * 4.0
+    (finding,) = _found(_own(30, rest=rest))
     assert finding.severity == severity
     assert finding.step_gain_pct == pytest.approx(share, rel=0.02)
 
@@ -108,11 +108,11 @@ def test_so_many_operations_at_the_edge(parameters: int, expected: int) -> None:
 
 
 def test_one_that_takes_them_as_lists_is_left_alone() -> None:
-    assert not _found(_own(60, names=("aten::_foreach_mul_",) * 3))
+    assert not _found(_own(30, names=("aten::_foreach_mul_",) * 3))
 
 
 def test_without_a_timeline_it_is_a_hint_at_the_call() -> None:
-    context = _own(60).context()
+    context = _own(30).context()
     context.attribution.host_stays = None
     (finding,) = [f for f in find(context) if f.code == "single-tensor-optimizer"]
     assert (finding.severity, finding.saving_us) == ("hint", None)

@@ -6,6 +6,7 @@ import statistics
 
 import numpy as np
 
+from ridgeline.attribution.model import Stays
 from ridgeline.findings import spans
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.stretches import Stretch
@@ -19,6 +20,13 @@ class Calling:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.stays = facts.context.attribution.host_stays
+        self._known: dict[int, Stays | None] = {}
+
+    def of(self, tid: int) -> Stays | None:
+        """A thread's, kept: they are made of all events each time."""
+        if tid not in self._known:
+            self._known[tid] = self.stays.of(tid) if self.stays is not None else None
+        return self._known[tid]
 
     def path(self, op: int) -> list[int]:
         """The statement that an op's thread was at and the statements that called it, innermost first, as nodes."""
@@ -27,7 +35,7 @@ class Calling:
 
     def path_at(self, tid: int, time: float) -> list[int]:
         """The same of a thread at a moment."""
-        known = self.stays.of(tid) if self.stays is not None else None
+        known = self.of(tid)
         if known is None or self.stays is None:
             return []
         at = int(np.searchsorted(known.start, time, side="right")) - 1
@@ -45,7 +53,7 @@ class Calling:
         if self.stays is None or not path:
             return []
         table = self.facts.trace.ops
-        known = self.stays.of(int(table.tid[rounds[0]]))
+        known = self.of(int(table.tid[rounds[0]]))
         if known is None:
             return []
         starts = table.start[rounds]
@@ -62,7 +70,7 @@ class Calling:
         """How often the program comes to a statement in these stretches."""
         found = 0
         for tid in {tid for tid, _, _ in calls}:
-            known = self.stays.of(tid) if self.stays is not None else None
+            known = self.of(tid)
             if known is not None:
                 begins = self._begins(known.start, known.node, node)
                 inside = spans.within(spans.of((lo, hi) for t, lo, hi in calls if t == tid), begins)
