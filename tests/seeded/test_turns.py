@@ -107,3 +107,18 @@ def test_a_program_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFixt
     with pytest.raises(RuntimeError, match=r"wrong\.py"):
         turns.pair([path, path], "process_time", 0.1)
     assert "no data" in capfd.readouterr().err
+
+
+@pytest.mark.torch
+def test_sides_end_with_the_one_that_hands_out_turns(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "a.py"
+    path.write_text(LOOP.format(clock="process_time", seconds=0.001, count="steps"), encoding="utf-8")
+    players = [turns.Player(path, "process_time") for _ in range(2)]
+    for player in players:
+        player.turn(1)
+    for player in players:
+        player._pipe.close()  # as when its process is killed
+    for player in reversed(players):  # the second was forked with the first one's pipe
+        player._process.join(30.0)
+        assert player._process.exitcode == 0

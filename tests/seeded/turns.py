@@ -112,8 +112,9 @@ def _faults() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
-def run(path: Path, pipe: Connection, clock: str) -> None:
-    """A side's process: the program again and again, until it is told that it is over."""
+def run(path: Path, pipe: Connection, theirs: Connection, clock: str) -> None:
+    """A side's process: the program again and again, until it is told that it is over, or the one that hands out turns is gone."""
+    theirs.close()  # the other end, which it was forked with
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -132,7 +133,7 @@ def run(path: Path, pipe: Connection, clock: str) -> None:
             exec(compile(text, str(path), "exec"), scope)  # our own programs, from this folder
             if asked:
                 scope["main"](MANY)
-    except Over:
+    except (Over, EOFError):
         pass
 
 
@@ -142,10 +143,10 @@ class Player:
     def __init__(self, path: Path, clock: str) -> None:
         context = get_context("fork")
         self._path = path
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=run, args=(path, theirs, clock))
+        self._pipe, its = context.Pipe()
+        self._process = context.Process(target=run, args=(path, its, self._pipe, clock))
         self._process.start()
-        theirs.close()
+        its.close()
         self.turns: list[Took] = []
 
     def turn(self, steps: int) -> Took:
