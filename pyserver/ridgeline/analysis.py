@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ridgeline import index, own_categories, profile_io
-from ridgeline.assemble.cut import end_with_steps
+from ridgeline.assemble.cut import end_with_steps, holds_start
 from ridgeline.assemble.devices import (
     category_rows,
     device_rows,
@@ -149,7 +149,7 @@ def analyze(recording: Recording) -> ProfileDocument:
     end_with_steps(trace, recording.sidecar, recording.trace.name)
     looped = steps_of_loop(trace, recording.sidecar, recording.run_dir)
     work = work_table(trace)
-    if looped is not None:
+    if looped is not None or holds_start(trace, recording.sidecar, recording.trace.name):
         work = within_steps(trace, work)
     ahead = pace_by_device(trace, work)
     select_steps(trace, recording.select_steps)

@@ -13,8 +13,11 @@ import pytest
 from ridgeline.agent.kineto import Recording
 from ridgeline.agent.labels import Scopes
 from ridgeline.agent.recorder import Recorder
+from ridgeline.agent.session import EARLY_LINES
+from ridgeline.agent.sizing import LEAST_STEPS, WINDOW_NS
 from ridgeline.agent.spec import Spec
-from ridgeline.agent.take import Take
+from ridgeline.agent.take import FEW, NO_STEPS, ORDER, Take, order
+from ridgeline.agent.timeline import BUDGET
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -419,3 +422,99 @@ def assert_profiler_is_free() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as other:
         torch.ones(2).log()
     assert any(event.key == "aten::log" for event in other.key_averages())
+
+
+@pytest.fixture
+def unasked() -> Iterator[Driven]:
+    """Nobody says how many steps, or after how many."""
+    made = Driven(then="stop")
+    made.begin()
+    yield made
+    made.stop()
+    assert made.errors == []
+
+
+def test_an_early_recording_has_three_steps_where_they_are_short(unasked: Driven) -> None:
+    for _ in range(LEAST_STEPS):
+        unasked.step()
+        assert unasked.state == "early"
+    unasked.step()
+    assert unasked.state == "settle"
+    take = unasked.best()
+    assert take is not None
+    assert (len(take.window["steps"]), take.order) == (LEAST_STEPS, FEW)
+    assert len(unasked.times.profiled) == LEAST_STEPS
+
+
+def test_long_steps_end_the_early_recording_with_the_first(unasked: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ridgeline.agent.sizing.EARLY_NS", -1)
+    unasked.step()
+    unasked.step()
+    assert unasked.state == "settle"
+
+
+@pytest.mark.parametrize(("in_window", "reason"), [(1, "whole"), (2, "whole"), (3, "stable")])
+def test_a_window_that_the_programs_end_left_with_few_steps_is_no_better_than_three_early_ones(
+    unasked: Driven, in_window: int, reason: str
+) -> None:
+    while unasked.state != "window":
+        unasked.step()
+    for _ in range(in_window):
+        unasked.step()
+    unasked.stop()
+    take = unasked.best()
+    assert take is not None
+    assert (take.window["reason"], len(take.window["steps"])) == (reason, 3)
+    assert unasked.times.profiled == [s["end_ns"] - s["start_ns"] for s in take.window["steps"]]
+
+
+@pytest.mark.parametrize(
+    ("state", "steps", "complete", "lasted", "expected"),
+    [
+        ("window", 3, False, 0, ORDER["window"]),
+        ("window", 2, False, WINDOW_NS - 1, FEW),
+        ("window", 2, False, WINDOW_NS, ORDER["window"]),  # steps of a second
+        ("window", 1, True, 0, ORDER["window"]),  # as many as were asked for
+        ("window", 0, False, WINDOW_NS, NO_STEPS),
+        ("early", 3, True, 0, FEW),
+        ("early", 2, True, 0, ORDER["early"]),
+        ("timer", 0, True, 0, ORDER["timer"]),
+    ],
+)
+def test_which_recordings_are_preferred(state: str, steps: int, complete: bool, lasted: int, expected: int) -> None:
+    assert order(state, steps, complete, lasted) == expected
+
+
+class Lines:
+    """A timeline whose portion is used up, or is not."""
+
+    def __init__(self, exhausted: bool) -> None:
+        self.exhausted, self.budget, self.resumed = exhausted, 0, 0
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def resume(self) -> None:
+        self.resumed += 1
+
+    def take(self) -> SimpleNamespace:
+        return SimpleNamespace(threads=[])
+
+
+@pytest.mark.parametrize("exhausted", [False, True])
+def test_steps_whose_lines_had_run_out_do_not_count(unasked: Driven, exhausted: bool) -> None:
+    lines: Any = Lines(exhausted)
+    one = unasked._open_one
+    assert one is not None
+    one._timeline, lines.budget = lines, EARLY_LINES
+    steps = 0
+    while unasked.state == "early":
+        unasked.step()
+        steps += 1
+    assert lines.budget == BUDGET
+    assert lines.resumed == 1
+    assert steps == 1 + LEAST_STEPS + exhausted
+    take = unasked.best()
+    assert take is not None
+    assert len(take.window["steps"]) == LEAST_STEPS

@@ -9,7 +9,16 @@ import pytest
 
 from ridgeline.agent import kineto
 from ridgeline.agent.plain import PLAIN_NS, SETTLED_NS, StepTimes
-from ridgeline.agent.sizing import EVENT_LIMIT, LEAST_STEPS, LONGEST_NS, STEPS, STEPS_UNKNOWN, WINDOW_NS, Sizing
+from ridgeline.agent.sizing import (
+    EARLY_NS,
+    EVENT_LIMIT,
+    LEAST_STEPS,
+    LONGEST_NS,
+    STEPS,
+    STEPS_UNKNOWN,
+    WINDOW_NS,
+    Sizing,
+)
 from ridgeline.agent.spec import Spec
 
 MS = 1_000_000
@@ -188,3 +197,19 @@ def test_an_accelerator_counts_from_the_moment_of_its_initialization(monkeypatch
     kineto.announce("cuda")
     assert kineto.accelerators(torch, "auto") == ["cuda"]
     assert kineto.accelerators(torch, "cpu") == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "interval", "on_device", "spec", "enough"),
+    [
+        (1, EARLY_NS, False, {}, False),
+        (1, EARLY_NS + 1, False, {}, True),
+        (LEAST_STEPS - 1, MS, False, {}, False),
+        (LEAST_STEPS, MS, False, {}, True),
+        (1, MS, True, {}, True),
+        (1, MS, False, {"steps": 8}, True),
+        (1, MS, False, {"warmup": 2}, True),
+    ],
+)
+def test_early_steps(steps: int, interval: int, on_device: bool, spec: dict[str, int], enough: bool) -> None:
+    assert sizing(**spec).early_enough(steps, interval, on_device) is enough

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from builders import BASE_NS, TraceBuilder
-from ridgeline.assemble.cut import end_with_steps
+from ridgeline.assemble.cut import STEPS, end_with_steps, holds_start
 from ridgeline.assemble.devices import step_rows, window_of
 from ridgeline.assemble.pace import adopt_steps
 from ridgeline.sidecar import Interval, Sidecar, Window
@@ -65,3 +67,18 @@ def test_a_step_on_the_cpu_is_never_busier_than_it_is_long() -> None:
     adopt_steps(trace, sidecar, "trace.json.gz")
     rows = step_rows(trace, work_table(trace))
     assert [(row.wall_us, row.busy_us) for row in rows] == [(100.0, 60.0), (100.0, 70.0), (100.0, 70.0)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "steps", "expected"), [("whole", STEPS, True), ("whole", STEPS - 1, False), ("stable", STEPS, False)]
+)
+def test_a_recording_from_the_programs_beginning_holds_more_than_its_steps(
+    reason: str, steps: int, expected: bool
+) -> None:
+    trace, sidecar = recorded()
+    sidecar.windows[0].reason = reason
+    sidecar.windows[0].steps = sidecar.windows[0].steps[:steps]
+    adopt_steps(trace, sidecar, "trace.json.gz")
+    assert holds_start(trace, sidecar, "trace.json.gz") is expected
+    assert not holds_start(trace, sidecar, "another.json.gz")
+    assert not holds_start(trace, None, "trace.json.gz")

@@ -1,7 +1,7 @@
 """When to record: the state machine between the program's markers and the profiler.
 
 ``early``   from the import of torch on, so that a program that ends before it settles still leaves a result. It ends
-            with the first clean step, pauses over compilations, and its length gives the events of one step.
+            with the first clean steps, pauses over compilations, and the last of them gives the events of one step.
 ``settle``  unprofiled; the steady detector watches. These steps are the plain ones that profiled steps are compared to.
 ``timer``   a recording without steps, for programs that show no marker; opened and ended by ``watch``.
 ``warm``    one step with the profiler prepared but not recording: on a device the first one takes several times as long
@@ -28,7 +28,7 @@ from .session import OpenRecording
 from .sizing import Sizing
 from .spec import Spec
 from .steady import Steady, Track
-from .take import NO_CLOCK, Take, Takes
+from .take import FEW, NO_CLOCK, ORDER, Take, Takes
 from .timeline import Timeline
 
 AGAIN = 2
@@ -306,6 +306,9 @@ class Recorder:
         if self.state == "deferred" and interval is not None:
             self._set("settle")
         elif self.state == "early" and one is not None and interval is not None:
+            if not self.sizing.early_enough(len(one.marks) - 1, interval, bool(one.recording.devices)):
+                one.go_on()
+                return
             self._close(keep=True)
             self.sizing.events_per_step = float(one.recording.events_since(now - interval))
             self._settle()
@@ -439,6 +442,6 @@ class Recorder:
         if not take.window["steps"]:
             take.events = one.recording.event_count()
         self.takes.add(take)
-        if one.state == "window":
+        if take is self.takes.best and take.order in (ORDER["window"], FEW):
             self.times.profiled = [step["end_ns"] - step["start_ns"] for step in take.window["steps"]]
         return take

@@ -12,7 +12,7 @@ from .kineto import Recording, initialize, mute
 from .labels import Scopes
 from .spec import Spec
 from .steady import PRIORITY, Track
-from .take import NO_CLOCK, ORDER, Take
+from .take import NO_CLOCK, Take, order
 from .timeline import BUDGET, Timeline
 
 EARLY_LINES = 100_000
@@ -88,6 +88,17 @@ class OpenRecording:
         if self._timeline is not None:
             self._timeline.start()
 
+    def go_on(self) -> None:
+        """An early recording is among the program's steps: from now on it has all of their lines. Steps whose lines had run out by
+        then do not count."""
+        timeline = self._timeline
+        if timeline is None or timeline.budget >= BUDGET or threading.current_thread() is not threading.main_thread():
+            return
+        if timeline.exhausted:
+            self._marks = {key: marks[-1:] for key, marks in self._marks.items()}
+        timeline.budget = BUDGET
+        timeline.resume()
+
     @property
     def marks(self) -> list[int]:
         """Of the driver, or of the track nearest to a step that marked at least twice."""
@@ -122,6 +133,7 @@ class OpenRecording:
             return None
         key, recording = self._key(), self.recording
         steps = [{"start_ns": a, "end_ns": b} for a, b in pairwise(self.marks)]
+        complete = self.state != "window" or len(steps) >= self.target
         window = {
             "trace": "",
             "reason": self.reason,
@@ -134,12 +146,10 @@ class OpenRecording:
             "memory": recording.memory,
             "lines": lines is not None and bool(lines.threads),
             "running": computed / lasted if same and lasted > 0 else None,
-            "complete": self.state != "window" or len(steps) >= self.target,
+            "complete": complete,
             "ran_ns": None if before is None or after is None else max(after[0] - before[0], 0),
             "waited_ns": None if before is None or after is None else max(after[1] - before[1], 0),
             "asleep_ns": None if began is None or ended is None else max(lasted - (ended - began), 0),
         }
-        order = 4 if self.state == "window" and not steps else ORDER[self.state]
-        if recording.lost_the_clock():
-            order = NO_CLOCK
-        return Take(recording, lines, window, labels, order)
+        rank = order(self.state, len(steps), complete, lasted)
+        return Take(recording, lines, window, labels, NO_CLOCK if recording.lost_the_clock() else rank)

@@ -15,6 +15,8 @@ WINDOW_NS = 2_000_000_000
 LEAST_STEPS = 3
 """Fewer steps say nothing about their spread; for these the limit of events may be exceeded twofold."""
 LONGEST_NS = 20_000_000_000
+EARLY_NS = 500_000_000
+"""An early recording goes on for ``LEAST_STEPS`` while its steps are no longer: a second more has about as many events as a window may."""
 
 
 class Sizing:
@@ -45,6 +47,12 @@ class Sizing:
         if self._spec.steps is not None:
             return False
         return (elapsed_ns >= WINDOW_NS and steps >= LEAST_STEPS) or elapsed_ns >= LONGEST_NS
+
+    def early_enough(self, steps: int, interval_ns: int, on_device: bool) -> bool:
+        """Whether the early recording should end with a clean step: a program of a dozen steps may end before its window has
+        enough of them. Not where the person says which steps count, and not on a device, whose first steps tell of nothing else."""
+        asked = self._spec.steps is not None or self._spec.warmup is not None
+        return asked or on_device or interval_ns > EARLY_NS or steps >= LEAST_STEPS
 
     def first_was_short(self, steps: int, elapsed_ns: int, events: Callable[[], int]) -> bool:
         """After the first window of a program whose density was unknown: whether a longer one should follow."""

@@ -9,13 +9,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from .kineto import Recording
+from .sizing import LEAST_STEPS, WINDOW_NS
 from .timeline import Recorded
 
-ORDER = {"manual": -1, "window": 0, "timer": 2, "early": 3}
-"""Which kind of recording is preferred; lower is better. 1 is the program's own profiler, 4 a window without a step, 5
-any without a usable clock."""
+ORDER = {"manual": -1, "window": 0, "timer": 2, "early": 4}
+"""Which kind of recording is preferred; lower is better. 1 is the program's own profiler, 5 a window without a step, 6
+any without a usable clock. See ``order`` for 3."""
 
-NO_CLOCK = 5
+FEW = 3
+"""A window that the program's end left with fewer steps than say something, and an early recording that has as many: of these the
+one with more steps."""
+NO_STEPS = 5
+NO_CLOCK = 6
+
+
+def order(state: str, steps: int, complete: bool, lasted_ns: int) -> int:
+    """Of a recording that the recorder opened in a state."""
+    if state == "window" and not complete and steps < LEAST_STEPS:
+        return NO_STEPS if not steps else FEW if lasted_ns < WINDOW_NS else ORDER[state]
+    return FEW if state == "early" and steps >= LEAST_STEPS else ORDER[state]
 
 
 @dataclass

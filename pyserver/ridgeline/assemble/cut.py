@@ -1,4 +1,4 @@
-"""Operators that were still at work when the recording ended."""
+"""What a recording holds beside its steps: the program's start, and operators that were still at work when it ended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ import numpy as np
 from ridgeline.sidecar import Sidecar
 from ridgeline.trace.nesting import nest, threads_of
 from ridgeline.trace.tables import Trace
+
+STEPS = 3
+"""With as many the steps speak for the program by themselves; with fewer, all that was recorded."""
+
+
+def holds_start(trace: Trace, sidecar: Sidecar | None, name: str) -> bool:
+    """Whether the trace file ``name`` is of a program that ended early, recorded from its beginning on: its data, its model and its
+    first step are in it beside the steps that it is judged by."""
+    own = next((w for w in sidecar.windows if w.trace == name), None) if sidecar is not None else None
+    return own is not None and own.reason == "whole" and len(own.steps) >= STEPS and bool(trace.steps)
 
 
 def end_with_steps(trace: Trace, sidecar: Sidecar | None, name: str) -> None:
