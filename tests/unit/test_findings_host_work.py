@@ -265,6 +265,21 @@ def test_operators_that_the_recorder_slows_do_not_hide_it() -> None:
     assert finding.saving_bound_us == pytest.approx(4000.0, rel=0.01)
 
 
+@pytest.mark.parametrize(("long", "expected"), [(5, 1), (4, 0)])
+def test_a_core_that_is_taken_away_now_and_then_is_no_work(long: int, expected: int) -> None:
+    """Ten times a step the program comes to a line between two operators, and a few times it is there for long."""
+    b = TraceBuilder()
+    for k in range(4):
+        b.step(k * STEP, STEP)
+        for i in range(10):
+            t = k * STEP + i * STEP / 10
+            stays = 600.0 if i < long else 20.0
+            b.line(t, t + STEP / 10 - stays, "model.py", 30, "h = layer(h)")
+            b.op("aten::addmm", t, STEP / 10 - stays)
+            b.line(t + STEP / 10 - stays, t + STEP / 10, "model.py", 31, "names.append(layer.name)")
+    assert len(_only(find(b.context()))) == expected
+
+
 def test_a_single_step_that_was_held_up_does_not_count() -> None:
     b = TraceBuilder()
     for k in range(9):

@@ -19,6 +19,9 @@ MOST = 0.5
 """Part of a statement's time that known statements within it must have for them to be named in its place."""
 STEPS = 0.5
 """Part of the steps in which it must be. Less often is an evaluation or a checkpoint now and then."""
+USUALLY = 0.5
+"""Part of the times that the program comes to a statement, in which no operator must run for long. A thread that another program
+takes the core from for a while is anywhere."""
 UNUSUAL = 3.0
 """Times what a statement takes in the middle one of its steps, that it takes in any."""
 BEFORE_US = 1500.0
@@ -84,7 +87,8 @@ class QuietWork:
         self.operating = np.unique(self._at(ops.start[rows[ops.tid[rows] == facts.host_thread]]))
         """Nodes at which operators begin."""
         took = (self.end - self.start - line * quiet.looks(self.start, self.end)) * part
-        took = np.where(self._ours(node) & ~self._operating(node, took), took, 0.0)
+        counted = self._ours(node) & ~self._operating(node, took)
+        took = np.where(counted & self._usual(node, counted), took, 0.0)
         # A line that is quicker than what was taken off of it gives to the others of its loop.
         own = np.bincount(self.at, weights=took, minlength=len(self.kinds)).tolist()
         self.around = self._around()
@@ -130,6 +134,17 @@ class QuietWork:
         comes = self.begun.copy()
         comes[1:] &= node[1:] != callers[self.at[:-1]]  # not back from what it called
         return np.isin(node, self.operating) & ~(comes & (took >= BEFORE_US))
+
+    def _usual(self, node: npt.NDArray[np.int32], counted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Segments at statements that are part of a stretch most times that the program comes to them."""
+        inside = self.lines.node[spans.within(self.facts.recorded, self.lines.start)]
+        kinds, comes = np.unique(inside, return_counts=True)
+        size = int(max(kinds.max(initial=-1), node.max(initial=-1))) + 2  # -1 is the last
+        every, mine = np.zeros(size), np.zeros(size)
+        every[kinds] = comes
+        np.add.at(mine, node[counted & self.begun], 1)
+        found: npt.NDArray[np.bool_] = mine[node] >= USUALLY * every[node]
+        return found
 
     def _at(self, moments: F64) -> npt.NDArray[np.int32]:
         """The node at each moment, -1 before the first that is known."""
