@@ -120,5 +120,5 @@ def test_sides_end_with_the_one_that_hands_out_turns(tmp_path: Path) -> None:
     for player in players:
         player._pipe.close()  # as when its process is killed
     for player in reversed(players):  # the second was forked with the first one's pipe
-        player._process.join(30.0)
+        player._process.join()
         assert player._process.exitcode == 0
