@@ -142,7 +142,7 @@ def test_all_of_it_is_double_from_before() -> None:
         _step(b, k, (8, "aten::mul", 20, [BIG, BIG], ["double"] * 2), (9, "aten::exp", 400, [BIG], ["double"]))
     finding = _float64(b)
     assert finding.line == 9
-    assert "most of it here" in finding.message
+    assert "most of it here, of what loss.py:6 makes." in finding.message
     assert finding.evidence["enters"] is None
 
 

@@ -45,7 +45,8 @@ def rule(facts: Facts) -> list[Candidate]:
     meant = asked or factorises is not None
     most = next((at for at, _ in lines if at is not None), None)
     enters = entry(facts, rows, MIN_ELEMENTS)
-    made = _made(facts, enters.at) if enters is not None else None
+    named = enters.at if enters is not None else most
+    made = _made(facts, named) if named is not None else None
     here = made if made and enters and _is_made_there(enters) else enters.at if enters else most
     return [
         Candidate(
@@ -102,14 +103,12 @@ def _is_made_there(enters: Entry) -> bool:
 
 def _where(here: SourceRef | None, most: SourceRef | None, enters: Entry | None, made: SourceRef | None) -> str:
     """What there is to say of places, each said once."""
-    if here is None or most is None or (enters is None and here == most):
-        return ", most of it here."
+    if here is None or most is None or enters is None:
+        return f", most of it here, of what {_name(made)} makes." if made else ", most of it here."
     said, parts = {(here.file, here.line)}, []
-    if enters is None or not _same(here, enters.at):
-        parts.append("the tensor that brings them is made here")
-        if enters is not None:
-            said.add((enters.at.file, enters.at.line))
-            parts.append(f"it meets float32 at {_name(enters.at)}")
+    if not _same(here, enters.at):
+        said.add((enters.at.file, enters.at.line))
+        parts += ["the tensor that brings them is made here", f"it meets float32 at {_name(enters.at)}"]
     else:
         parts.append("they enter here")
         if made is not None:
