@@ -280,6 +280,18 @@ def test_a_core_that_is_taken_away_now_and_then_is_no_work(long: int, expected: 
     assert len(_only(find(b.context()))) == expected
 
 
+def test_what_a_statement_does_around_the_operators_that_it_calls_is_its_own_matter() -> None:
+    """``x = checkpoint(block, x)``: a library's wrapper around the program's block."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = k * STEP
+        b.step(t, STEP)
+        b.line(t, t + STEP, "train.py", 24, "x = checkpoint(block, x)")
+        b.line(t + 1000.0, t + STEP, "model.py", 9, "return self.layer(x)")
+        b.op("aten::addmm", t + 1000.0, STEP - 1000.0)
+    assert not _only(find(b.context()))
+
+
 def test_a_single_step_that_was_held_up_does_not_count() -> None:
     b = TraceBuilder()
     for k in range(9):

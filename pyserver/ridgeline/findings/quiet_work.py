@@ -42,7 +42,7 @@ class Work(NamedTuple):
     looped: bool = False
     """Whether the program comes to it many times in one stretch."""
     operating: bool = False
-    """Whether it runs operators as well."""
+    """Whether it runs operators as well, or calls what does."""
     others: tuple[SourceRef, ...] = ()
     """More statements of the same loop."""
 
@@ -84,8 +84,8 @@ class QuietWork:
         kinds, self.at = np.unique(node, return_inverse=True)
         self.kinds: list[int] = kinds.tolist()
         ops, rows = facts.trace.ops, quiet.operators
-        self.operating = np.unique(self._at(ops.start[rows[ops.tid[rows] == facts.host_thread]]))
-        """Nodes at which operators begin."""
+        self.operating = self._callers(np.unique(self._at(ops.start[rows[ops.tid[rows] == facts.host_thread]])))
+        """Nodes at which or within which operators begin."""
         took = (self.end - self.start - line * quiet.looks(self.start, self.end)) * part
         counted = self._ours(node) & ~self._operating(node, took)
         took = np.where(counted & self._usual(node, counted), took, 0.0)
@@ -103,6 +103,15 @@ class QuietWork:
             self.paths[kind] = path
             for each in path:
                 self.total[each] = self.total.get(each, 0.0) + spent
+
+    def _callers(self, nodes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """These nodes and all that call them."""
+        found: set[int] = set()
+        for node in nodes.tolist():
+            while node >= 0 and node not in found:
+                found.add(node)
+                node = self.stays.frame(node)[0]
+        return np.array(sorted(found), dtype=np.int32)
 
     def _around(self) -> set[int]:
         """Statements from which the steps are called: ``main()`` is no work of a step's, but all of it."""
