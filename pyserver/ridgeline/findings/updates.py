@@ -9,7 +9,11 @@ from typing import NamedTuple
 
 from ridgeline.findings import spans
 from ridgeline.findings.calling import Calling
+from ridgeline.findings.code import trees
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.host import REGION_PREFIXES
+from ridgeline.findings.loops import HEAVY
+from ridgeline.findings.parameter_text import ParameterLoop, parameter_loops
 from ridgeline.findings.replay import Change
 from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
@@ -26,6 +30,9 @@ KERNEL_US = 3.0
 """A kernel that has next to nothing to compute takes no longer."""
 HOST_PART = 1.0 / 8.0
 """Of the host's time, on a device: the lists are still put together for each parameter."""
+OTHERS = frozenset({*HEAVY, "aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"})
+"""Operations of which other findings speak."""
+ZEROS = frozenset({"aten::zero_", "aten::fill_", "aten::detach", "detach", "aten::detach_", "aten::requires_grad_"})
 
 
 class Own(NamedTuple):
@@ -120,3 +127,69 @@ def together(facts: Facts, calls: list[Stretch], rounds: float) -> Change:
         floor, took = least[int(events.name[row])], float(events.dur[row])
         parts[row] = (took - floor + floor / max(1.0, rounds)) / took if took > 0 else 1.0
     return Change(host=spans.of((lo, hi) for _, lo, hi in calls), host_part=HOST_PART, merged=parts)
+
+
+def by_hand(facts: Facts, least: int) -> list[tuple[Own, list[Stretch]]]:
+    """Loops over parameters in the program's text that are no optimizer's (a moving average, clipping, decay): each with the stretches
+    of it that make ``least`` operations or more with nothing else between. Not those that wait for a tensor's value in every round,
+    that have products in them, or that zero gradients: others speak of these."""
+    calling = Calling(facts)
+    spans_of = {p: loops for p, tree, _ in trees(facts) if (loops := parameter_loops(tree))}
+    if not spans_of or calling.stays is None:
+        return []
+    tid = facts.host_thread
+    tops = sorted({facts.outermost(r) for lo, hi in facts.steps for r in facts.ops_between(tid, lo, hi)})
+    within: dict[int, tuple[str, ParameterLoop] | None] = {}
+    found: dict[tuple[str, ParameterLoop], list[list[tuple[int, int]]]] = defaultdict(list)
+    before: tuple[str, ParameterLoop] | None = None
+    for op in tops:
+        if facts.op_name(op).startswith(REGION_PREFIXES):
+            continue
+        node, loop = _body(calling, op, spans_of, within)
+        if loop is not None and facts.in_optimizer(tid, float(facts.trace.ops.start[op])):
+            loop = None
+        if loop is not None:
+            if loop != before:
+                found[loop].append([])
+            found[loop][-1].append((op, node))
+        before = loop
+    result = []
+    for runs in found.values():
+        known = [run for run in runs if len(run) >= least and _is_update(facts, [op for op, _ in run])]
+        if not known:
+            continue
+        calls = [(tid, float(facts.trace.ops.start[run[0][0]]), facts.op_end(run[-1][0])) for run in known]
+        at: dict[int, list[int]] = defaultdict(list)
+        for op, node in (pair for run in known for pair in run):
+            at[node].append(op)
+        nodes = sorted(at, key=lambda n: -_time(facts, at[n]))
+        places = [ref for n in nodes if (ref := calling.stays.ref(n)) is not None]
+        rounds = calling.times_in(nodes[0], calls) / len(calls)
+        ops = [op for run in known for op, _ in run]
+        result.append((Own(places[0], tuple(places[1:]), rounds, ops), calls))
+    return result
+
+
+def _body(
+    calling: Calling,
+    op: int,
+    spans_of: dict[str, list[ParameterLoop]],
+    within: dict[int, tuple[str, ParameterLoop] | None],
+) -> tuple[int, tuple[str, ParameterLoop] | None]:
+    """The statement of a loop's body that an operation is of or within, as a node, and the loop."""
+    assert calling.stays is not None
+    for node in calling.path(op):
+        if node not in within:
+            ref = calling.stays.ref(node)
+            loops = spans_of.get(ref.file, []) if ref is not None else []
+            line = ref.line if ref is not None else 0
+            loop = next((x for x in reversed(loops) if x.first <= line <= x.last), None)
+            within[node] = (ref.file, loop) if ref is not None and loop is not None else None
+        if within[node] is not None:
+            return node, within[node]
+    return -1, None
+
+
+def _is_update(facts: Facts, ops: list[int]) -> bool:
+    names = {facts.op_name(op) for op in ops}
+    return not (names & OTHERS or names <= ZEROS or any("_foreach_" in n for n in names))

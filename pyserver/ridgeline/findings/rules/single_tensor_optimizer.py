@@ -11,7 +11,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.places import RELATED
 from ridgeline.findings.stretches import Stretch, time_of
-from ridgeline.findings.updates import SMALL, Own, left_on_cpu, own, together
+from ridgeline.findings.updates import SMALL, Own, by_hand, left_on_cpu, own, together
 from ridgeline.profile import SourceRef
 
 OPS_PER_STEP = 40
@@ -74,11 +74,12 @@ def rule(facts: Facts) -> list[Candidate]:
             if mine is None
             else _of_the_program(facts, kind, calls, leaves, mine)
         )
-    return found
+    others = [_of_the_program(facts, None, calls, len(loop.ops), loop) for loop, calls in by_hand(facts, OPS_PER_STEP)]
+    return [*found, *others]
 
 
-def _of_the_program(facts: Facts, kind: str, calls: list[Stretch], leaves: int, mine: Own) -> Candidate:
-    """An optimizer in the program's own text."""
+def _of_the_program(facts: Facts, kind: str | None, calls: list[Stretch], leaves: int, mine: Own) -> Candidate:
+    """An optimizer in the program's own text, or, without a ``kind``, another loop over parameters."""
     claims, device_us = time_of(facts, calls)
     left = left_on_cpu(facts, calls, mine.ops, _computing(facts, mine.ops)) if facts.on_cpu else 1.0
     saving = facts.real(claims) * (1.0 - left)
@@ -88,8 +89,9 @@ def _of_the_program(facts: Facts, kind: str, calls: list[Stretch], leaves: int, 
     cost, judged = facts.real(claims), facts.judged
     return Candidate(
         code="single-tensor-optimizer",
-        title="The optimizer updates one tensor after another",
-        fact=f"{kind}.step goes over its parameters one by one: {words.count(leaves / len(calls))} operations, "
+        title=f"{'The optimizer' if kind else 'A loop over parameters'} updates one tensor after another",
+        fact=f"{f'{kind}.step goes over its' if kind else 'This loop goes over'} parameters one by one: "
+        f"{words.count(leaves / len(calls))} operations, "
         + (
             f"{words.time(facts.per_step(cost))} {facts.per}, most of them here."
             if judged
