@@ -142,6 +142,8 @@ class LoaderInfo:
     """Middle of the waits while nothing was recorded; None where there were none, or the recording is of an earlier version."""
     plain_waits: int = 0
     """How many these were."""
+    plain_late: int = 0
+    """Of how many of these the batch was not made yet when it was asked for; without workers none is."""
     batch_tensors: int | None = None
     """Tensors of a batch; None where a batch holds objects that the agent does not look into."""
     batch_bytes: int | None = None

@@ -113,6 +113,7 @@ def test_a_worker_that_is_late_and_one_that_is_not(hooked: tuple[Loaders, list[s
     assert row["num_workers"] == 1
     assert row["ready"][1:] == [not slow] * 5
     assert len(row["waits"]) == 6
+    assert (row["plain_waits"], row["plain_late"]) == (5, 5 if slow else 0)
     assert (row["batch_tensors"], row["batch_bytes"]) == (1, 400)
 
 

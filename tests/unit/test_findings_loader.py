@@ -255,3 +255,32 @@ def test_the_agents_count_of_tensors_and_bytes_is_taken() -> None:
     assert large.saving_us is not None
     dearer = 10 * loading.READY_US_PER_TENSOR + 2 * loading.RECEIVE_US_PER_MB
     assert plain.saving_us - large.saving_us == pytest.approx(dearer)
+
+
+@pytest.mark.parametrize(
+    ("workers", "late", "plain_waits", "hint"),
+    [
+        (2, loading.AGAIN - 1, 9, True),
+        (
+            2,
+            loading.AGAIN,
+            9,
+            False,
+        ),  # two workers that are late with two batches at once are late in every second step
+        (0, 0, loading.PLAIN_WAITS - 1, True),
+        (0, 0, loading.PLAIN_WAITS, False),
+    ],
+)
+def test_unprofiled_waits_confirm_what_one_step_shows(workers: int, late: int, plain_waits: int, hint: bool) -> None:
+    loader = LoaderInfo(num_workers=workers, pin_memory=False, file="a.py", line=3, plain_us=3000.0)
+    loader.plain_late, loader.plain_waits = late, plain_waits
+    (finding,) = _found(loader, waits=[0, 3000.0, 0])
+    assert (finding.severity == "hint") is hint
+
+
+def test_unprofiled_waits_of_workers_that_are_late_now_and_then_say_nothing_of_one_wait() -> None:
+    loader = LoaderInfo(
+        num_workers=2, pin_memory=False, file="a.py", line=3, plain_us=100.0, plain_waits=9, plain_late=3
+    )
+    (finding,) = _found(loader, waits=[3000.0] * 3)
+    assert finding.time_us == pytest.approx(3000.0)

@@ -34,6 +34,8 @@ class Row:
     waits: list[Wait] = field(default_factory=list)
     plain: list[int] = field(default_factory=list)
     """Nanoseconds of the waits while nothing was recorded, but for the first of an iterator, which begins an epoch."""
+    late: int = 0
+    """Of these, those for a batch that a worker had not made yet."""
     looked: int = 0
     batch: tuple[int, int] | None = (0, 0)
 
@@ -42,6 +44,7 @@ class Row:
             self.waits.append(wait)
         if plain and len(self.plain) < WAITS:
             self.plain.append(wait[1] - wait[0])
+            self.late += wait[3] is False
         if self.looked < BATCHES and self.batch is not None:
             self.looked += 1
             try:
@@ -69,6 +72,7 @@ class Row:
             "ready": [ready for _, _, _, ready in inside] if self.settings["num_workers"] else [],
             "plain_us": median(self.plain) / 1e3 if self.plain else None,
             "plain_waits": len(self.plain),
+            "plain_late": self.late,
             "batch_tensors": tensors,
             "batch_bytes": size,
         }

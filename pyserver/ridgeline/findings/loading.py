@@ -23,6 +23,8 @@ TENSORS = 2
 """Of a batch that nothing is known of: inputs and targets."""
 PLAIN_WAITS = 3
 """Unprofiled waits that say how long one is."""
+AGAIN = 2
+"""Steps in which the loop waits, for its waits to be more than something that happens once."""
 ITEMSIZE = {
     "double": 8,
     "long int": 8,
@@ -98,17 +100,24 @@ def by_readiness(facts: Facts, loader: LoaderInfo | None, waits: list[Wait]) -> 
 
 
 def plain_share(facts: Facts, loader: LoaderInfo | None, waits: list[Wait]) -> float | None:
-    """On a CPU: an unprofiled wait over a recorded one, at most 1, both in their middles; None where that was not measured. Fetching
-    is Python, a call an item, and the recorder slows calls more than it slows arithmetic."""
-    if not (facts.on_cpu and waits) or loader is None or loader.plain_us is None or loader.plain_waits < PLAIN_WAITS:
+    """On a CPU, without workers: an unprofiled wait over a recorded one, at most 1, both in their middles; None where that was not
+    measured. Fetching is Python, a call an item, and the recorder slows calls more than it slows arithmetic."""
+    if not (facts.on_cpu and waits) or loader is None or loader.num_workers or not _measured(loader):
         return None
     recorded = median(end - start for start, end, _, _ in waits)
-    return min(1.0, loader.plain_us / recorded) if recorded > 0 else None
+    return min(1.0, (loader.plain_us or 0.0) / recorded) if recorded > 0 else None
 
 
-def seen_once(facts: Facts, waits: list[Wait]) -> bool:
-    """Whether all of it lies in one step, of however many: an epoch's beginning, workers that start, another program's burst."""
+def _measured(loader: LoaderInfo) -> bool:
+    return loader.plain_us is not None and loader.plain_waits >= PLAIN_WAITS
+
+
+def seen_once(facts: Facts, loader: LoaderInfo | None, waits: list[Wait]) -> bool:
+    """Whether all of it lies in one step, of however many, and nothing like it was met while nothing was recorded: an epoch's
+    beginning, workers that start, another program's burst. (Several workers may be late with several batches at once, and then with
+    none for as many steps.)"""
+    if loader is not None and (loader.plain_late >= AGAIN if loader.num_workers else _measured(loader)):
+        return False
     if not facts.steps:
-        return len(waits) < 2
-    touched = [any(start < e and end > s for start, end, _, _ in waits) for s, e in facts.steps]
-    return sum(touched) < 2
+        return len(waits) < AGAIN
+    return sum(any(start < e and end > s for start, end, _, _ in waits) for s, e in facts.steps) < AGAIN

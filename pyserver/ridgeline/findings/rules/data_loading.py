@@ -97,7 +97,7 @@ def _waiting(facts: Facts, loader: LoaderInfo | None, waited: Waited) -> Candida
     saving, wanted = _saving(facts, loader, workers, waited, batches)
     worth = saving >= WORTH * waited.cost_us
     slow = waited.plain_us(facts) >= SLOW * batches.ready_us
-    once = loading.seen_once(facts, waited.waits)
+    once = loading.seen_once(facts, loader, waited.waits)
     length = waited.total_us if waited.plain is None else waited.plain_us(facts)
     evidence = _evidence(facts, loader, workers, waited, batches)
     evidence["assumes"] = "the work of loading is spread over free cores; waiting for files needs none"
@@ -149,7 +149,7 @@ def _handed_over(facts: Facts, loader: LoaderInfo | None, waited: Waited) -> Can
         saving_us=saving if large else None,
         claims=waited.exposed if large else None,
         stands_for=waited.stands_for,
-        hint=not large or loading.seen_once(facts, waited.waits),
+        hint=not large or loading.seen_once(facts, loader, waited.waits),
         evidence=evidence,
     )
 
