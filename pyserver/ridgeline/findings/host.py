@@ -197,6 +197,10 @@ class HostFacts:
                 found.add(int(row))
         return frozenset(found)
 
+    def has_only(self, op: int, *names: str) -> bool:
+        """Whether all direct children of an op, if it has any, are of these names."""
+        return not self.has_children(op) or all(self.op_name(int(r)) in names for r in self._children_of(op))
+
     def children_named(self, op: int, *names: str) -> list[int]:
         """Direct children of an op of these names."""
         return [int(r) for r in self._children_of(op) if self.op_name(int(r)) in names]

@@ -22,7 +22,10 @@ RUN = 20
 """Repetitions without a product between them that only a loop makes: within one layer an operation on one set of shapes
 comes less than ten times (rotary embeddings: four products a layer)."""
 FAR = 4.0
-"""Times the usual number of calls from one repetition to the next: beyond, the loop has ended and begun again."""
+"""Times the number of calls from one round to the next: beyond, the loop has ended and begun again."""
+ROUND = 0.9
+"""What part of the stretches from one repetition to the next are no longer than a round: within a round the operation comes up
+to nine times (``alpha * b * exp(-b * dt) * past``), and a loop ends once in twenty."""
 VARYING = 0.8
 """Part of the repetitions that take another part than the one before."""
 HEAVY = (
@@ -91,7 +94,7 @@ class Loops:
         if len(at) < run:
             return []
         apart = np.diff(at)
-        near = apart <= FAR * np.median(apart)
+        near = apart <= FAR * np.quantile(apart, ROUND)
         idle = (np.diff(self._heavy[tid][at]) == 0) & near
         found = [(lo, hi) for lo, hi in _runs(idle) if hi - lo + 1 >= run] if light else []
         if not found and parts:
@@ -102,13 +105,36 @@ class Loops:
         start, end = self.facts.trace.ops.start, self.facts.op_end
         return [(tid, float(start[tops[lo]]), end(int(tops[hi]))) for lo, hi in found]
 
+    def without_others(self, ops: list[int]) -> list[Stretch]:
+        """From the first to the last of the outermost calls, wherever no call of another statement lies between."""
+        facts = self.facts
+        start, found = facts.trace.ops.start, list[Stretch]()
+        tids = facts.trace.ops.tid[ops]
+        for tid in np.unique(tids):
+            calls, mine = self._calls[int(tid)], np.array(ops, dtype=np.int32)[tids == tid]
+            at = np.searchsorted(calls, mine)
+            joined = [
+                all(facts.line_of_op(int(calls[k])) is None for k in range(lo + 1, hi))
+                for lo, hi in itertools.pairwise(at)
+            ]
+            edges = [k + 1 for k, same in enumerate(joined) if not same]
+            for lo, hi in zip([0, *edges], [*edges, len(mine)]):
+                found.append((int(tid), float(start[mine[lo]]), facts.op_end(int(mine[hi - 1]))))
+        return found
+
+    def taken(self, op: int) -> str:
+        """Which part of a tensor an operation takes."""
+        args = int(self.facts.trace.ops.args[op])
+        concrete = (self.facts.trace.op_args.concrete_inputs[args] or []) if args >= 0 else []
+        return " ".join(str(c) for c in concrete[1:4])
+
     def _parts(self, calls: I32, *, single: bool) -> tuple[int, ...]:
         """What these calls take out of tensors: their argument sets, which hold the index."""
         facts = self.facts
         takes = [int(r) for r in calls if facts.op_name(int(r)) in PARTS]
-        return tuple(int(facts.trace.ops.args[r]) for r in takes if not single or self._is_row(r))
+        return tuple(int(facts.trace.ops.args[r]) for r in takes if not single or self.is_row(r))
 
-    def _is_row(self, op: int) -> bool:
+    def is_row(self, op: int) -> bool:
         """Whether one row of a tensor's first dimension is taken: ``x[i]``, ``x[i : i + 1]``. An item of a vector is a number
         (the position of a step in what is decoded), no part of the data.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -9,11 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ridgeline.findings import spans, words
+from ridgeline.findings import overhead, spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.findings.loops import RUN, Loops
+from ridgeline.findings.part_loops import PartLoop, part_loops, rounds
+from ridgeline.findings.program_loops import ProgramLoops
+from ridgeline.findings.repeated import Repeated, merged
 from ridgeline.findings.replay import Change
 from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
@@ -25,8 +29,15 @@ MEDIAN_US = 10.0
 """TraceLens calls a kernel short below this; a launch costs the host about as much."""
 SPEEDUP = 10.0
 """Of the statement's kernels once it is one operation on whole tensors: fifty launches become a few. The host goes round once."""
-
-
+COMPILED_SPEEDUP = 3.0
+"""Of a loop whose rounds wait for one another, once it is compiled. Least of several on a Xeon: a CRF's forward pass 4.4 times without
+gradients and 3.5 with, a moving average 8.1."""
+RECURRENT_LOUD_PCT = 5.0
+"""Of the step. Nothing but compiling helps such a loop, and that takes its own time for each length: below this it is a hint."""
+RECURRENT = 0.5
+"""Part of a loop above which it is one whose rounds wait for one another."""
+OVERHEAD = 0.5
+"""Part of a loop's time on a CPU that is not computing. Below, it goes into what the operations compute, which batching leaves."""
 ALONE = 0.9
 """Part of all operations above which a statement is all there is to a recording without steps."""
 JOIN_US = 50.0
@@ -35,9 +46,12 @@ JOIN_ALONE_US = 1000.0
 VIEWS = (
     "aten::as_strided aten::view aten::t aten::transpose aten::detach detach aten::expand aten::select aten::slice aten::permute "
     "aten::reshape aten::unsqueeze aten::squeeze aten::empty aten::empty_like aten::empty_strided aten::result_type "
-    "aten::resolve_conj aten::resolve_neg aten::lift_fresh aten::alias aten::chunk aten::split aten::unbind"
+    "aten::resolve_conj aten::resolve_neg aten::lift_fresh aten::alias aten::chunk aten::split aten::unbind aten::narrow "
+    "aten::flatten aten::unflatten aten::movedim aten::swapaxes aten::view_as aten::expand_as aten::reshape_as"
 ).split()
 """Operations that compute nothing. On a CPU they are rows like any other; alone they make no loop."""
+BOOKKEEPING = (*VIEWS, "aten::fill_", "aten::zero_")
+"""What may lie within an operation that does the computing itself: ``sum`` clears its result."""
 NOTHING_US = 0.5
 """A CPU's operation that takes no longer computes nothing either: ``to`` and ``contiguous`` of what is as it should be."""
 NODE = re.compile(r"\w+Backward\d*")
@@ -53,19 +67,23 @@ def rule(facts: Facts) -> list[Candidate]:
     groups: dict[tuple[str, int], dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
     everything: dict[tuple[str, int], list[int]] = defaultdict(list)
     places: dict[tuple[str, int], SourceRef] = {}
+    forward: list[int] = []
     for row in facts.recorded_work:
         at = facts.line_of_work(row)
         if at is None or at.library or _is_loading(facts, row):
             continue
         everything[at.file, at.line].append(row)
-        if _is_not_the_statements(facts, row):
+        if _is_anothers(facts, row):
+            continue
+        forward.append(row)
+        places.setdefault((at.file, at.line), at)
+        if facts.on_cpu and not _computes(facts, row):
             continue
         groups[at.file, at.line][_signature(facts, row)].append(row)
         if facts.steps:
             groups[at.file, at.line][_of_any_size(facts, row)].append(row)
-        places[at.file, at.line] = at
-    loops = Loops(facts)
-    found: list[_Loop] = []
+    loops, text = Loops(facts), ProgramLoops(facts)
+    found: list[Repeated] = []
     all_rows = sum(map(len, everything.values()))
     for key, kinds in groups.items():
         # What repeats is then the program's own loop around its one statement, unless it goes over rows.
@@ -86,42 +104,21 @@ def rule(facts: Facts) -> list[Candidate]:
             repeated += rows if mine else []
             times = min(times, len(rows) / len(mine)) if mine else times
         if repeated:
-            found.append(_Loop(places[key], sorted(set(repeated)), everything[key], stretches, times))
-    return [_candidate(facts, loop, everything) for loop in _merged(facts, found)]
+            found.append(Repeated(places[key], sorted(set(repeated)), everything[key], stretches, times))
+    back = sorted(set(itertools.chain(*everything.values())) - set(forward))
+    for part in part_loops(facts, text, loops, forward, back) if facts.steps else ():
+        if facts.on_cpu or float(np.median(facts.work.time[part.rows])) < MEDIAN_US:
+            found.append(_of_text(facts, part, places))
+    one_each = [_rounds_at_once(facts, loop, text, loops) for loop in merged(facts, found)]
+    candidates = [_candidate(facts, loop, everything, text) for loop in one_each]
+    return [c for c in candidates if c is not None]
 
 
-class _Loop(NamedTuple):
-    at: SourceRef
-    repeated: list[int]
-    """Rows of work that the loop repeats."""
-    everything: list[int]
-    """All that the statement causes, the backward pass included."""
-    stretches: list[Stretch]
-    """Of the host, from the first repetition to the last."""
-    times: float
-    """How often it goes round."""
-    others: tuple[SourceRef, ...] = ()
-    """More statements of the same loop."""
-
-
-def _merged(facts: Facts, loops: list[_Loop]) -> list[_Loop]:
-    """One of each loop: statements whose stretches are mostly the same belong together; the one with the most work speaks."""
-    kept: list[_Loop] = []
-    for loop in sorted(loops, key=lambda x: -float(facts.work.time[x.everything].sum())):
-        mine = spans.of((lo, hi) for _, lo, hi in loop.stretches)
-        for k, other in enumerate(kept):
-            theirs = spans.of((lo, hi) for _, lo, hi in other.stretches)
-            if 2 * spans.measure(spans.intersect(mine, theirs)) > min(spans.measure(mine), spans.measure(theirs)):
-                kept[k] = other._replace(
-                    repeated=sorted([*other.repeated, *loop.repeated]),
-                    everything=[*other.everything, *loop.everything],
-                    stretches=[*other.stretches, *loop.stretches],
-                    others=(*other.others, loop.at),
-                )
-                break
-        else:
-            kept.append(loop)
-    return kept
+def _of_text(facts: Facts, part: PartLoop, places: dict[tuple[str, int], SourceRef]) -> Repeated:
+    at = part.within.at
+    place = places.get((at.file, at.line)) or SourceRef(file=at.file, line=at.line, function=at.function)
+    computing = [r for r in part.forward if not facts.on_cpu or _computes(facts, r)]
+    return Repeated(place, computing, part.rows, part.stretches, part.times, part.within)
 
 
 def _signature(facts: Facts, row: int) -> object:
@@ -144,13 +141,13 @@ def _of_any_size(facts: Facts, row: int) -> _OfAnySize:
     return _OfAnySize(int(facts.work.name[row]), tuple(map(len, facts.dims_of(op))) if op >= 0 else ())
 
 
-def _is_not_the_statements(facts: Facts, row: int) -> bool:
+def _is_anothers(facts: Facts, row: int) -> bool:
     """Within compiled code, the backward pass and the optimizer something else does the repeating."""
     op = int(facts.work.op[row])
     names = [facts.op_name(a) for a in facts.ancestors(op)] if op >= 0 else []
     if any(name.startswith(REGION_PREFIXES) or NODE.fullmatch(name) or REDUCER.match(name) for name in names):
         return True
-    return op in facts.unflattened or (facts.on_cpu and not _leaf(facts, row)) or _is_library_loop(facts, row)
+    return op in facts.unflattened or _is_library_loop(facts, row)
 
 
 def _is_loading(facts: Facts, row: int) -> bool:
@@ -161,9 +158,10 @@ def _is_loading(facts: Facts, row: int) -> bool:
     return at >= 0 and start < waits.end[at]
 
 
-def _leaf(facts: Facts, row: int) -> bool:
+def _computes(facts: Facts, row: int) -> bool:
+    """Whether an operation on a CPU does the computing itself, not those within it."""
     op = int(facts.work.op[row])
-    return op >= 0 and not facts.has_children(op)
+    return op >= 0 and facts.has_only(op, *BOOKKEEPING)
 
 
 def _is_library_loop(facts: Facts, row: int) -> bool:
@@ -174,7 +172,9 @@ def _is_library_loop(facts: Facts, row: int) -> bool:
     return call >= 0 and facts.in_optimizer(int(facts.trace.calls.tid[call]), float(facts.trace.calls.start[call]))
 
 
-def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[int]]) -> Candidate:
+def _candidate(
+    facts: Facts, loop: Repeated, by_line: dict[tuple[str, int], list[int]], text: ProgramLoops
+) -> Candidate | None:
     at, rows = loop.at, loop.repeated
     count, busy = len(rows) / facts.n, float(facts.work.time[rows].sum())
     mine = set(loop.everything)
@@ -192,11 +192,19 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
             spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(sorted(events))
         )
     cost = facts.real(claims)
-    left = 1.0 / (loop.times if facts.on_cpu else SPEEDUP)
+    if facts.on_cpu:
+        whole_us = cost
+        cost -= overhead.computing(facts, host)
+        if cost < OVERHEAD * whole_us:
+            return None
+    recurrent = _recurrent_part(loop, by_line, text)
+    at_once = 1.0 / (loop.times if facts.on_cpu else SPEEDUP)
+    left = recurrent / COMPILED_SPEEDUP + (1.0 - recurrent) * at_once
     saving = cost * (1.0 - left)
     if not facts.on_cpu and facts.judged:
         # The host goes round once instead.
-        change = Change(host=host, host_part=1.0 / loop.times, merged=dict.fromkeys(sorted(events), 1.0 / SPEEDUP))
+        host_left = recurrent / COMPILED_SPEEDUP + (1.0 - recurrent) / loop.times
+        change = Change(host=host, host_part=host_left, merged=dict.fromkeys(sorted(events), left))
         claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
         cost = max(cost, saving)  # at the program's own pace
     judged = facts.judged
@@ -206,11 +214,13 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
         title="Many tiny operations from one statement",
         fact=f"This statement issues {words.count(count)} operations {facts.per}, {words.time(median)} each in the middle; "
         + (
-            f"with the gaps before them they take {words.time(facts.per_step(cost))}."
+            f"with {'Python between' if facts.on_cpu else 'the gaps before'} them they take {words.time(facts.per_step(cost))}"
+            f"{', whatever they compute' if facts.on_cpu else ''}.{_waits(recurrent)}"
             if judged
             else f"together they compute {words.time(facts.per_step(busy))}; their gaps are not judged: {facts.unjudged_because}."
         ),
-        advice="Work on whole tensors instead of a Python loop over their parts, or compile the function so that they fuse.",
+        advice=_mend(recurrent),
+        hint=recurrent > RECURRENT and saving < RECURRENT_LOUD_PCT / 100.0 * facts.base_us,
         at=at,
         cost_us=cost if judged else None,
         saving_us=saving if judged else None,
@@ -221,11 +231,43 @@ def _candidate(facts: Facts, loop: _Loop, by_line: dict[tuple[str, int], list[in
             "busy_us_per_step": facts.per_step(busy),
             "threshold_per_step": COUNT_PER_STEP,
             "threshold_us": MEDIAN_US,
-            "assumed_speedup": loop.times if facts.on_cpu else SPEEDUP,
+            "assumed_speedup": 1.0 / left,
+            "recurrent_part": recurrent,
             "times_round": loop.times,
             "related": [{"file": o.file, "line": o.line, "text": "of the same loop"} for o in loop.others],
         },
     )
+
+
+def _rounds_at_once(facts: Facts, loop: Repeated, text: ProgramLoops, loops: Loops) -> Repeated:
+    """Within rounds that wait for one another (the words of a sentence), those of the inner loop (its tags) and no more."""
+    inner = text.between_recurrent(loop.at)
+    known = rounds(facts, loops, inner, rows=False) if inner else 0.0
+    return loop._replace(times=min(known, loop.times)) if known else loop
+
+
+def _recurrent_part(loop: Repeated, by_line: dict[tuple[str, int], list[int]], text: ProgramLoops) -> float:
+    """Part of what a loop does that needs the round before; 0 where the text says that nothing does, or is not at hand."""
+    if loop.within is not None:
+        return 0.0
+    waiting = sum(len(by_line[at.file, at.line]) for at in (loop.at, *loop.others) if text.recurrent(at))
+    return waiting / len(loop.everything)
+
+
+def _mend(recurrent: float) -> str:
+    if not recurrent:
+        return "Work on whole tensors instead of a Python loop over their parts, or compile the function so that they fuse."
+    if recurrent < 1.0:
+        return "Take what does not need it out of the loop, on whole tensors, and compile the rest."
+    return "Compile the function so that they fuse, or use a library's kernel for the recurrence."
+
+
+def _waits(recurrent: float) -> str:
+    if not recurrent:
+        return ""
+    if recurrent < 1.0:
+        return f" {100.0 * recurrent:.0f} % of it needs the round before."
+    return " Each round needs the one before, so they cannot be computed at once."
 
 
 def _between(facts: Facts, tops: list[int], others: I64) -> spans.Spans:
