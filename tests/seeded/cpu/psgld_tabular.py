@@ -13,7 +13,7 @@ class PSGLD(Optimizer):
     """RMSprop preconditioner, Gaussian prior as weight decay, Langevin noise."""
 
     def __init__(self, params, lr=1e-4, alpha=0.99, eps=1e-5, prior_precision=1.0, n_data=1):
-        super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, decay=prior_precision / n_data, n_data=n_data))
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "decay": prior_precision / n_data, "n_data": n_data})
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["v"] = torch.ones_like(p)
