@@ -94,7 +94,7 @@ class Loops:
         if len(at) < run:
             return []
         apart = np.diff(at)
-        near = apart <= FAR * np.quantile(apart, ROUND)
+        near = (apart <= FAR * np.quantile(apart, ROUND)) & (np.diff(self._step_of(tops)) == 0)
         idle = (np.diff(self._heavy[tid][at]) == 0) & near
         found = [(lo, hi) for lo, hi in _runs(idle) if hi - lo + 1 >= run] if light else []
         if not found and parts:
@@ -104,6 +104,11 @@ class Loops:
                 found = _runs(near)
         start, end = self.facts.trace.ops.start, self.facts.op_end
         return [(tid, float(start[tops[lo]]), end(int(tops[hi]))) for lo, hi in found]
+
+    def _step_of(self, tops: I32) -> I64:
+        """The step that each began in: a loop over parts ends with it."""
+        steps = np.array([lo for lo, _ in self.facts.steps])
+        return np.searchsorted(steps, self.facts.trace.ops.start[tops], side="right").astype(np.int64)
 
     def without_others(self, ops: list[int]) -> list[Stretch]:
         """From the first to the last of the outermost calls, wherever no call of another statement lies between."""
