@@ -107,13 +107,25 @@ def test_float64_at_the_edge(elements: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "severity"), [("", "information"), ("torch.set_default_dtype(torch.float64)\n", "hint")]
+    ("text", "severity"),
+    [
+        ("", "information"),
+        ("torch.set_default_dtype(torch.float64)\n", "hint"),
+        ("DTYPE = torch.float64\nx = torch.zeros(4, dtype=DTYPE)\n", "hint"),
+        (
+            "class Config:\n    real: torch.dtype = torch.double\ndef f(x, config):\n    return x.to(config.real)\n",
+            "hint",
+        ),
+        ("DTYPE = torch.float64\n", "information"),
+        ("DTYPE = torch.float32\nx = torch.zeros(4, dtype=DTYPE)\n", "information"),
+        ("x = torch.zeros(4, dtype=torch.float64)\n", "information"),
+    ],
 )
 def test_double_precision_that_is_asked_for(text: str, severity: str) -> None:
     context = _gemm(types=("double", "double")).context(sources={"model.py": text})
     (finding,) = _by_code(find(context), "float64")
     assert finding.severity == severity
-    assert (finding.saving_us is None) == bool(text)
+    assert (finding.saving_us is None) == (severity == "hint")
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,20 @@ def test_a_conversion_that_is_asked_for(code: str, line: int) -> None:
     assert _float64(b).line == line
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("w = self.window.double()", 8), ("w = self.window.to(wave.dtype)", 9), ("w = self.window.type_as(wave)", 9)],
+)
+def test_a_conversion_to_the_type_of_another_tensor_brings_nothing(text: str, line: int) -> None:
+    b = TraceBuilder()
+    for k in range(4):
+        t = 1000.0 * k
+        _step(b, k, (9, "aten::exp", 400, [BIG], ["double"]))
+        b.line(t + 1, t + 4, "loss.py", 8, text)
+        b.op("aten::_to_copy", t + 2, 1, dims=[BIG, []], types=["float", "Scalar"], concrete=["", "7"])
+    assert _float64(b).line == line
+
+
 @pytest.mark.parametrize(("elements", "line"), [(MIN_ELEMENTS - 1, 9), (MIN_ELEMENTS, 8)])
 def test_small_tables_make_nothing_of_note(elements: int, line: int) -> None:
     b = TraceBuilder()

@@ -362,6 +362,16 @@ def _loop(count: int, time: float = 2.0, *, compiled: bool = False, node: str | 
     return b
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_loop_that_waits_in_its_rounds_comes_after_what_it_waits_for(waits: bool) -> None:
+    b = _loop(60)
+    for k in range(3):
+        for i in range(60 if waits else 0):
+            b.sync(k * 10_000.0 + 20 * i + 10.5, 4.0)
+    (loop,) = small_kernels.rule(Facts(b.context()))
+    assert loop.general is waits
+
+
 @pytest.mark.parametrize(("node", "expected"), [("Forward", 1), ("CudnnConvolutionBackward", 0), ("SumBackward0", 0)])
 def test_what_nodes_of_the_backward_pass_repeat_is_no_loop_of_the_statement(node: str, expected: int) -> None:
     """Nothing encloses them in the traces of early Kineto: cuDNN clears a workspace for each of fifty convolutions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ FLOATS = ("float", "c10::Half", "c10::BFloat16")
 DOUBLE_CODE = "7"
 """``ScalarType::Double``, as operations record a type that they are asked for."""
 CONVERSIONS = ("aten::to", "aten::_to_copy")
+FOLLOWS = re.compile(r"\.dtype\b|\.type_as\(")
+"""``x.to(y.dtype)`` takes its type from another tensor, which has brought it."""
 FROM_HOST = ("aten::lift_fresh",)
 """What ``torch.from_numpy`` and ``torch.tensor`` end with."""
 
@@ -132,7 +135,9 @@ def _enters(facts: Facts, row: int, least: int) -> bool:
     if name == "aten::copy_":
         return kinds[0] == "double" and kinds[1:2] != ["double"] and not _beside(facts, op)
     if name in CONVERSIONS:
-        return kinds[0] in FLOATS and DOUBLE_CODE in _asked(facts, op)[:2] and not _beside(facts, op)
+        at = facts.line_of_work(row)
+        follows = at is not None and FOLLOWS.search(at.text or "") is not None
+        return kinds[0] in FLOATS and DOUBLE_CODE in _asked(facts, op)[:2] and not follows and not _beside(facts, op)
     if name in FROM_HOST:
         return kinds[0] == "double"
     return "double" in kinds and any(kind in FLOATS for kind in kinds)

@@ -1,6 +1,6 @@
 # options: --lengths
 """CTC acoustic model. Utterances are bucketed by length, so that a batch pads by a few frames only."""
-from typing import Iterator, List
+from collections.abc import Iterator
 
 import torch
 import torch.nn as nn
@@ -24,15 +24,15 @@ class Utterances(Dataset):
         return self.bank[o:o + self.frames[i]], self.text[i]
 
 
-class BucketSampler(Sampler[List[int]]):
+class BucketSampler(Sampler[list[int]]):
     """Batches of neighbours in length, in random order, for ever."""
 
-    def __init__(self, frames: List[int], batch: int, seed: int = 0):
+    def __init__(self, frames: list[int], batch: int, seed: int = 0):
         order = sorted(range(len(frames)), key=frames.__getitem__)
         self.groups = [order[i:i + batch] for i in range(0, len(order) - batch + 1, batch)]
         self.gen = torch.Generator().manual_seed(seed)
 
-    def __iter__(self) -> Iterator[List[int]]:
+    def __iter__(self) -> Iterator[list[int]]:
         while True:
             for g in torch.randperm(len(self.groups), generator=self.gen).tolist():
                 yield self.groups[g]
@@ -89,7 +89,7 @@ def main(steps: int = 8):
     history = []
     batches = iter(loader)
     next(batches)  # the worker is up from here on
-    for step in range(steps):
+    for _step in range(steps):
         x, frames, text, text_len = next(batches)
         logp, out_len = model(spec_augment(x, frames), frames)
         loss = ctc(logp.transpose(0, 1), text, out_len, text_len)

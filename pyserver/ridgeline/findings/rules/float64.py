@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
@@ -55,7 +56,7 @@ def rule(facts: Facts) -> list[Candidate]:
             fact=f"On float64 tensors {words.things(len(rows) / facts.n, 'operation')} {facts.per} take "
             f"{words.time(facts.per_step(total))}{_where(here, most, enters, made)}"
             + (
-                " The program makes float64 its default type."
+                " The program asks for float64 by name."
                 if asked
                 else f" They go into {factorises}, which loses digits fast: double precision may well be meant."
                 if meant
@@ -153,12 +154,40 @@ def _same(one: SourceRef, other: SourceRef) -> bool:
 
 
 def _asked_for(facts: Facts) -> bool:
-    """Whether the program says that it means double precision: ``torch.set_default_dtype(torch.float64)``."""
+    """Whether the program says that it means double precision: ``torch.set_default_dtype(torch.float64)``, or a name of its own for
+    the type that it computes in (``DTYPE = torch.float64``, a field of its configuration), which it then asks for."""
+    for _, tree, _ in trees(facts):
+        for call in calls_in(tree, "set_default_dtype"):
+            if any(_is_double_type(value) for value in [*call.args, *(k.value for k in call.keywords)]):
+                return True
+        named = set(_named_types(tree))
+        if named and any(_asks_for(node, named) for node in ast.walk(tree)):
+            return True
+    return False
+
+
+def _is_double_type(value: ast.expr | None) -> bool:
+    return isinstance(value, (ast.Attribute, ast.Name)) and ast.unparse(value).endswith(("float64", "double"))
+
+
+def _named_types(tree: ast.Module) -> Iterator[str]:
+    """Names that a module or a class gives to double precision."""
+    bodies = [tree.body, *(n.body for n in ast.walk(tree) if isinstance(n, ast.ClassDef))]
+    for body in bodies:
+        for node in body:
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_double_type(node.value):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                yield from (t.id for t in targets if isinstance(t, ast.Name))
+
+
+def _asks_for(node: ast.AST, named: set[str]) -> bool:
+    """``dtype=NAME``, ``x.to(NAME)``, ``x.to(config.NAME)``."""
+    if not isinstance(node, ast.Call):
+        return False
+    given = [k.value for k in node.keywords if k.arg == "dtype"]
+    given += node.args if isinstance(node.func, ast.Attribute) and node.func.attr == "to" else []
     return any(
-        ast.unparse(argument).endswith(("float64", "double"))
-        for _, tree, _ in trees(facts)
-        for call in calls_in(tree, "set_default_dtype")
-        for argument in [*call.args, *(k.value for k in call.keywords)]
+        (isinstance(v, ast.Name) and v.id in named) or (isinstance(v, ast.Attribute) and v.attr in named) for v in given
     )
 
 

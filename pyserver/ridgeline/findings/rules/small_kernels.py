@@ -227,6 +227,8 @@ def _candidate(
             else f"together they compute {words.time(facts.per_step(busy))}; their gaps are not judged: {facts.unjudged_because}."
         ),
         advice=_mend(recurrent),
+        # Launches that come late after a wait are the wait's (``hidden-sync``), also where it lies within the loop.
+        general=not facts.on_cpu and _is_held_up(facts, loop.stretches),
         hint=recurrent > RECURRENT and saving < RECURRENT_LOUD_PCT / 100.0 * facts.base_us,
         at=at,
         cost_us=cost if judged else None,
@@ -275,6 +277,11 @@ def _waits(recurrent: float) -> str:
     if recurrent < 1.0:
         return f" {100.0 * recurrent:.0f} % of it needs the round before."
     return " Each round needs the one before, so they cannot be computed at once."
+
+
+def _is_held_up(facts: Facts, stretches: list[Stretch]) -> bool:
+    """Whether the host waits for the device within the loop."""
+    return any(tid == block.tid and lo <= block.start < hi for block in facts.blocks for tid, lo, hi in stretches)
 
 
 def _between(facts: Facts, tops: list[int], others: I64) -> spans.Spans:
