@@ -6,6 +6,7 @@ import pytest
 
 from builders import TraceBuilder
 from ridgeline.findings import find
+from ridgeline.findings.rules.bucket_copies import LOUD_PCT
 from ridgeline.profile import Finding
 from ridgeline.trace.tables import Work
 
@@ -28,17 +29,17 @@ def _copies(b: TraceBuilder, t: float, *, within: str | None) -> float:
     return t + 12.0 * GRADIENTS
 
 
-def _steps(*, within: str | None, unflatten: bool = False) -> TraceBuilder:
+def _steps(*, within: str | None, unflatten: bool = False, length: float = 3_000.0) -> TraceBuilder:
     b = TraceBuilder()
     for k in range(4):
-        t = 3_000.0 * k
-        b.step(t, 3_000)
-        b.line(t, t + 3_000, "train.py", 30, "loss.backward()")
+        t = length * k
+        b.step(t, length)
+        b.line(t, t + length, "train.py", 30, "loss.backward()")
         b.kernel("gemm", t + 8, 1_900, launched=t + 1)
         if unflatten:
             b.op("aten::unflatten_dense_tensors", t + 1_960, 30)
         end = _copies(b, t + 2_000, within=within)
-        b.kernel("gemm", end + 8, t + 3_000 - end - 10, launched=end + 1)
+        b.kernel("gemm", end + 8, t + length - end - 10, launched=end + 1)
     return b
 
 
@@ -72,3 +73,12 @@ def test_the_same_copies_in_a_loop_of_the_program_are() -> None:
     found = find(_steps(within=None).context())
     assert [f.line for f in _by_code(found, "small-kernels")] == [30]
     assert not _by_code(found, "bucket-copies")
+
+
+@pytest.mark.parametrize(("part", "severity"), [(1.1 * LOUD_PCT, "information"), (0.9 * LOUD_PCT, "hint")])
+def test_what_every_such_program_does_is_loud_only_where_it_costs_much(part: float, severity: str) -> None:
+    saved = _by_code(find(_steps(within=OUT, length=6_000.0).context()), "bucket-copies")[0].saving_us
+    assert saved is not None
+    (copies,) = _by_code(find(_steps(within=OUT, length=100.0 * saved / part).context()), "bucket-copies")
+    assert copies.saving_us == pytest.approx(saved, rel=0.02)
+    assert copies.severity == severity

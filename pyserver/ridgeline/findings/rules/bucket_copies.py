@@ -15,6 +15,10 @@ from ridgeline.profile import SourceRef
 OUT = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 """The reducer's own mark around the copy of one gradient (``torch/csrc/distributed/c10d/reducer.cpp``)."""
 
+LOUD_PCT = 5.0
+"""Of the step. Copying is what torch does by default, so every such program has it; below this it is no more than a hint
+(``single-tensor-optimizer`` has the same measure)."""
+
 
 def rule(facts: Facts) -> list[Candidate]:
     rows: set[int] = set()
@@ -53,6 +57,7 @@ def rule(facts: Facts) -> list[Candidate]:
             cost_us=cost if judged else device_us,
             saving_us=saving if judged else None,
             claims=claims if judged else None,
+            hint=(saving if judged else device_us) < LOUD_PCT / 100.0 * facts.base_us,
             evidence={"copies_per_step": len(rows) / facts.n, "device_us_per_step": facts.per_step(device_us)},
         )
     ]
