@@ -15,7 +15,7 @@ def train(rank: int, port: int, steps: int) -> None:
     dist.init_process_group("gloo", rank=rank, world_size=2)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
-    model = DistributedDataParallel(net)
+    model = DistributedDataParallel(net)  # may: bucket-copies
     opt = torch.optim.SGD(model.parameters(), lr=1e-2, fused=True)
     x, y = torch.randn(512, 512), torch.randint(10, (512,))
     for _ in range(steps):

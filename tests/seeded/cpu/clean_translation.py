@@ -13,7 +13,7 @@ class Translator(nn.Module):
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         memory, state = self.encoder(self.src(source))
         y, _ = self.decoder(self.tgt(target), state)
-        context = nn.functional.scaled_dot_product_attention(y, memory, memory)
+        context = nn.functional.scaled_dot_product_attention(y, memory, memory)  # may: attention-unfused
         return self.out(torch.tanh(self.attend(torch.cat([y, context], -1))))
 
 
