@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ridgeline.findings.code import statement_at
+
 LIBRARIES = ("numpy", "scipy")
 PLAIN = ("int", "float", "bool", "len", "min", "max", "abs", "range", "slice", "tuple")
 """Built-in functions that do nothing of note beside an array's."""
@@ -19,7 +21,7 @@ def on_arrays(text: str, line: int) -> bool:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return False
-    statement = _statement(tree, line)
+    statement = statement_at(tree, line)
     if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)):
         return False
     if any(
@@ -38,15 +40,6 @@ def _is_plain(function: ast.expr) -> bool:
     if isinstance(function, ast.Name):
         return function.id in PLAIN
     return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "torch"
-
-
-def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
-    """The innermost one at a line."""
-    found = None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            found = node if found is None or node.lineno >= found.lineno else found
-    return found
 
 
 def _names(tree: ast.Module) -> set[str]:

@@ -26,3 +26,12 @@ def line_of(text: str, number: int) -> str | None:
     """The text of a line, without its indentation."""
     lines = text.splitlines()
     return lines[number - 1].strip() if 0 < number <= len(lines) else None
+
+
+def statement_at(tree: ast.Module, line: int) -> ast.stmt | None:
+    """The innermost statement at a line."""
+    found = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            found = node if found is None or node.lineno >= found.lineno else found
+    return found

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ridgeline.findings.arrays import is_array
+from ridgeline.findings.code import statement_at
 from ridgeline.findings.numbers import Function
 
 DEPTH = 6
@@ -46,7 +47,7 @@ Scope = list[ast.AST]
 def makers(tree: ast.Module, line: int) -> list[int]:
     """Lines on which doubles are made that the statement at a line computes on, in the order in which it names them; without
     its own line."""
-    statement = _statement(tree, line)
+    statement = statement_at(tree, line)
     if statement is None:
         return []
     reader = _Reader(tree)
@@ -59,15 +60,6 @@ def makers(tree: ast.Module, line: int) -> list[int]:
             found.setdefault(made)
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     return [made for made in found if not first <= made <= last]
-
-
-def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
-    """The innermost one at a line."""
-    found = None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            found = node if found is None or node.lineno >= found.lineno else found
-    return found
 
 
 def _computed(statement: ast.stmt) -> list[ast.expr]:

@@ -14,13 +14,17 @@ from ridgeline.findings.context import Context
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import F64, I32
 
-REGION_PREFIXES = (
+COMPILED = (
     "Torch-Compiled Region",
     "TorchDynamo Cache Lookup",
     "## Call CompiledFxGraph",
     "CompiledFunction",
     "AOTDispatcher",
     "Pregraph bytecode",
+)
+"""Ranges in which compiled code, its guards and wrappers are at work."""
+REGION_PREFIXES = (
+    *COMPILED,
     "ProfilerStep",
     "autograd::engine",
     "Optimizer.",

@@ -13,7 +13,7 @@ import numpy as np
 from ridgeline.attribution.model import Stays
 from ridgeline.findings import spans
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.host import PYTHON_FUNCTION
+from ridgeline.findings.host import COMPILED, PYTHON_FUNCTION
 from ridgeline.findings.spans import Spans
 from ridgeline.trace.tables import F64, I64
 
@@ -40,15 +40,6 @@ LEAST_RUNNING = 0.1
 OTHERS = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)")
 """Rows that enclose what runs, and nothing that computes by itself."""
 ENGINE = "autograd::engine::evaluate_function: "
-COMPILED = (
-    "Torch-Compiled Region",
-    "TorchDynamo Cache Lookup",
-    "## Call CompiledFxGraph",
-    "CompiledFunction",
-    "AOTDispatcher",
-    "Pregraph bytecode",
-)
-"""Ranges in which compiled code, its guards and wrappers are at work."""
 GROUPS = ("gloo:", "mpi:", "nccl:", "c10d::")
 """Ranges of communication."""
 
