@@ -9,6 +9,7 @@ import pytest
 
 from builders import TraceBuilder
 from ridgeline.findings import find, overhead, part_loops, repeated
+from ridgeline.findings.facts import Facts
 from ridgeline.findings.loop_text import Loop, Loops
 from ridgeline.findings.rules import small_kernels
 from ridgeline.profile import Finding, Frame
@@ -254,3 +255,16 @@ def test_a_sum_that_clears_its_result_computes_itself(child: str, expected: int)
             b.op("aten::sum", t + 20 * i, 5.0, dims=[[8, 64]], types=["float"])
             b.op(child, t + 20 * i + 1, 0.3, dims=[[64]], types=["float"])
     assert len(_found(b, "")) == expected
+
+
+def test_a_step_that_holds_the_spans_of_its_closure_is_one() -> None:
+    """L-BFGS: gradients are zeroed, and asked for, several times within one step."""
+    b = TraceBuilder()
+    b.step(0.0, 1_000.0)
+    b.range("Optimizer.step#LBFGS.step", 100.0, 800.0)
+    for k in range(3):
+        b.range("Optimizer.zero_grad#LBFGS.zero_grad", 200.0 + 100.0 * k, 10.0)
+    facts = Facts(b.context())
+    within = [t for t in (50.0, 150.0, 205.0, 250.0, 415.0, 899.0, 900.0) if facts.in_optimizer(1, t)]
+    assert within == [150.0, 205.0, 250.0, 415.0, 899.0]
+    assert not facts.in_optimizer(2, 250.0)

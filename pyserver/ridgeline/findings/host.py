@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.findings import spans
 from ridgeline.findings.context import Context
 from ridgeline.profile import SourceRef
 from ridgeline.trace.tables import F64, I32
@@ -268,11 +268,16 @@ class HostFacts:
                 found.setdefault(int(table.tid[row]), []).append(entry)
         return {tid: sorted(entries) for tid, entries in found.items()}
 
+    @cached_property
+    def _in_optimizers(self) -> dict[int, spans.Spans]:
+        """By thread, without overlaps: a step may hold the spans of its closure (L-BFGS)."""
+        return {tid: spans.of((lo, hi) for lo, hi, _ in entries) for tid, entries in self.optimizer_spans.items()}
+
     def in_optimizer(self, tid: int, time: float) -> bool:
         """Whether a thread is in an optimizer's step or zero_grad."""
-        entries = self.optimizer_spans.get(tid, [])
-        at = bisect_right(entries, (time, np.inf, "")) - 1
-        return any(lo <= time < hi for lo, hi, _ in entries[max(0, at - 1) : at + 1])
+        within = self._in_optimizers.get(tid)
+        at = int(np.searchsorted(within.start, time, side="right")) - 1 if within is not None else -1
+        return within is not None and at >= 0 and bool(time < within.end[at])
 
     def in_range(self, tid: int, time: float, prefix: str) -> bool:
         """Whether a thread is inside a range or op whose name starts with ``prefix``."""

@@ -171,9 +171,7 @@ def _is_library_loop(facts: Facts, row: int) -> bool:
     """Optimizers loop over parameters (``single-tensor-optimizer``), the backward pass over nodes."""
     op, call = int(facts.work.op[row]), int(facts.work.call[row])
     if op >= 0:
-        start = float(facts.trace.ops.start[op])
-        # L-BFGS asks for gradients within its step, whose spans begin later and end earlier.
-        return any(lo <= start < hi for lo, hi, _ in facts.optimizer_spans.get(int(facts.trace.ops.tid[op]), ()))
+        return facts.in_optimizer(int(facts.trace.ops.tid[op]), float(facts.trace.ops.start[op]))
     return call >= 0 and facts.in_optimizer(int(facts.trace.calls.tid[call]), float(facts.trace.calls.start[call]))
 
 
