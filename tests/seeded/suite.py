@@ -72,6 +72,8 @@ def run_live(program: markers.Seeded, work: Path, text: str | None = None) -> di
     if not output.is_file():
         raise RuntimeError(f"exit {done.returncode}: {(done.stderr or done.stdout).strip()[-600:]}")
     document: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    if document["source"]["exit_status"] not in (0, None):
+        raise RuntimeError(f"{program.name} fails by itself: {done.stderr.strip()[-600:]}")
     return document
 
 
