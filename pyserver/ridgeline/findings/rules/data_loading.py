@@ -97,7 +97,8 @@ def _waiting(facts: Facts, loader: LoaderInfo | None, waited: Waited) -> Candida
     saving, wanted = _saving(facts, loader, workers, waited, batches)
     worth = saving >= WORTH * waited.cost_us
     slow = waited.plain_us(facts) >= SLOW * batches.ready_us
-    once = loading.seen_once(facts, loader, waited.waits)
+    # Without workers the loop fetches every batch itself: slow in one step is slow in each.
+    once = loading.seen_once(facts, loader, waited.waits) and not (workers == 0 and slow)
     length = waited.total_us if waited.plain is None else waited.plain_us(facts)
     evidence = _evidence(facts, loader, workers, waited, batches)
     evidence["assumes"] = "the work of loading is spread over free cores; waiting for files needs none"
