@@ -21,6 +21,8 @@ LOUD_PCT = 5.0
 
 
 def rule(facts: Facts) -> list[Candidate]:
+    if OUT not in facts.names:
+        return []
     rows: set[int] = set()
     lines: Counter[tuple[str, int]] = Counter()
     places: dict[tuple[str, int], SourceRef] = {}
