@@ -210,10 +210,10 @@ def test_idle_while_the_host_loads_waits_copies_and_launches(tmp_path: Path) -> 
         call(461, 5, corr=7), kernel(520, 10, corr=7),
     )  # fmt: skip
     assert causes(trace, (0.0, 550.0)) == {
-        "launch": 8 + 58 + 8 + (5 + 15 + 8) + (5 + 45),
+        "launch": 58 + 8 + (5 + 15 + 8) + (5 + 45),
         "sync": 30.0,  # From 200 to the launch at 230.
         "loader": 60.0,
-        "other": 20.0,
+        "other": 8 + 20.0,  # Before the first work, and what was queued.
         "tail": 20.0,
     }
     _, gaps = idle_by_cause(trace, 0, (0.0, 550.0))
@@ -231,9 +231,25 @@ def test_idle_causes_of_the_sidecar(tmp_path: Path) -> None:
             LoaderInfo(num_workers=0, pin_memory=False, waits=[Interval(start_ns=1_000_300_000, end_ns=1_000_600_000)])
         ],
     )
-    assert causes(trace, (0.0, 1010.0), sidecar) == {"launch": 8 + 90 + 400 + 8, "compile": 300.0, "loader": 200.0}
+    assert causes(trace, (0.0, 1010.0), sidecar) == {
+        "launch": 90 + 400 + 8,
+        "compile": 300.0,
+        "loader": 200.0,
+        "other": 8.0,
+    }
     unknown = built(tmp_path, call(0, 5, corr=1), kernel(8, 2, corr=1), call(1000, 5, corr=2), kernel(1008, 2, corr=2))
-    assert causes(unknown, (0.0, 1010.0), sidecar) == {"launch": 8 + 998.0}
+    assert causes(unknown, (0.0, 1010.0), sidecar) == {"launch": 998.0, "other": 8.0}
+
+
+def test_before_the_first_work_nothing_is_a_late_launch(tmp_path: Path) -> None:
+    """What the device did before the recording is not known. A later window has gaps like any other."""
+    begins, first, second = label(0, 5, "begins"), call(40_000, 5, corr=1), call(40_100, 5, corr=2)
+    trace = built(tmp_path, begins, first, kernel(40_008, 2, corr=1), second, kernel(40_108, 2, corr=2))
+    assert causes(trace, (0.0, 40_110.0)) == {"launch": 98.0, "other": 40_008.0}
+    assert causes(trace, (40_050.0, 40_110.0)) == {"launch": 58.0}
+    loading = label(1_000, 30_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+    trace = built(tmp_path, begins, loading, first, kernel(40_008, 2, corr=1))
+    assert causes(trace, (0.0, 40_010.0)) == {"loader": 30_000.0, "other": 10_008.0}
 
 
 def test_the_profilers_own_time_is_its_own(tmp_path: Path) -> None:

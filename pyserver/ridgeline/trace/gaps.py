@@ -5,7 +5,8 @@ to arrive), the queue was not empty: the device waited for something else (``oth
 what it did until the launch is the cause: it served the profiler, compiled, waited for data, waited for the device,
 copied, allocated (``other``), or prepared and made the launch (``launch``). A gap that begins while the host waits for
 the device is the wait's as far as nothing else explains it: had the host not waited, it would have prepared the next
-work meanwhile. Behind the last work of the recording lies the ``tail``.
+work meanwhile. What the device did before its first work of the recording is not known, and the profiler is started in
+that time: what nothing else explains of it is no late launch (``other``). Behind the last work lies the ``tail``.
 """
 
 from __future__ import annotations
@@ -100,14 +101,18 @@ def idle_by_cause(
 
     # The host's part of a late gap ends where its launch begins; the rest is the launch on its way.
     prepared = np.where(late, np.clip(launched, start, end), start)
-    by_cause[late, Cause.LAUNCH] = (end - prepared)[late]
+    first = (
+        (start <= low) & (following == here[np.argmin(events.start[here])]) if len(here) else np.zeros(n, dtype=bool)
+    )
+    launching = np.where(first, Cause.OTHER, Cause.LAUNCH)
+    by_cause[late, launching[late]] += (end - prepared)[late]
     waiting, wait_call = _waits(trace, start)
     remaining = prepared - start
     for cause, cover in _covers(trace, sidecar, waiting, low, high):
         part = np.minimum(overlap_of(start, prepared, cover), remaining)
         by_cause[:, cause] += part
         remaining = remaining - part
-    rest = np.where(wait_call >= 0, Cause.SYNC, Cause.LAUNCH)
+    rest = np.where(wait_call >= 0, Cause.SYNC, launching)
     by_cause[np.arange(n), rest] += np.maximum(remaining, 0.0)
 
     totals = by_cause.sum(axis=0)
