@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import TraceBuilder
-from ridgeline.findings import find
+from ridgeline.findings import double_cost, find, overhead
 from ridgeline.findings.rules import attention, decode, float64, single_tensor_optimizer, tensor_core_shape
 from ridgeline.profile import Device, Finding, Peaks
 from ridgeline.sidecar import Sidecar
@@ -102,7 +102,7 @@ def test_float64_at_the_edge(elements: int, expected: int) -> None:
     assert len(found) == expected
     if found:
         assert found[0].line == 4
-        assert found[0].saving_us == pytest.approx(500 * (1 - 1 / float64.SPEEDUP))
+        assert found[0].saving_us == pytest.approx((500 - overhead.OP_US) * (1 - double_cost.HALF))
         assert found[0].evidence["changes_numerics"] is True
 
 

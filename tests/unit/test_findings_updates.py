@@ -8,7 +8,7 @@ from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.rules.single_tensor_optimizer import CPU_LOUD_PCT, OPS_PER_STEP
-from ridgeline.findings.updates import HOST_PART, KEPT, KERNEL_US, MOST, SMALL, together
+from ridgeline.findings.updates import HOST_PART, KEPT, KEPT_NEW, KERNEL_US, MOST, SMALL, together
 from ridgeline.profile import Finding
 
 STEPS = 2
@@ -23,21 +23,23 @@ def _own(
     numbers: int = 64,
     rest: float = 500.0,
     names: tuple[str, ...] = ("aten::mul_", "aten::addcmul_", "aten::add_"),
+    stopped_us: float = 0.0,
 ) -> TraceBuilder:
     """train.py:90 calls PSGLD.step, which at opt.py:33 calls a helper of three statements for each parameter (or has these three
-    itself); 1 µs of Python after each operation."""
+    itself); 1 µs of Python after each operation. ``stopped_us``: one operation takes so much longer."""
     b = TraceBuilder()
     t = 0.0
     for _ in range(STEPS):
         b.op("aten::addmm", t + 1, rest - 5)
         begin = u = t + rest
         lines: list[tuple[float, float, int]] = []
-        for _ in range(parameters):
+        for parameter in range(parameters):
             start = u
             for line, name in zip(at, names):
-                b.op(name, u + 0.2, op_us, dims=[[numbers]], types=["float"])
-                lines.append((u, u + op_us + 0.8, line))
-                u += op_us + 1
+                took = op_us + (stopped_us if (parameter, line) == (7, at[0]) else 0.0)
+                b.op(name, u + 0.2, took, dims=[[numbers]], types=["float"])
+                lines.append((u, u + took + 0.8, line))
+                u += took + 1
             if helper:
                 lines.append((start, u - 0.2, 33))  # then the head of the loop
         b.line(begin - 2, u + 2, "train.py", 90, "opt.step()")
@@ -130,3 +132,24 @@ def test_on_a_device_kernels_still_go_over_all_memory(took: float, left: float) 
     assert change.host_part == HOST_PART
     assert len(change.merged) == 50
     assert list(change.merged.values()) == pytest.approx([left] * 50)
+
+
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        (("aten::mul_", "aten::addcmul_", "aten::add_"), 3 * KEPT),
+        (("aten::mul_", "aten::sqrt", "aten::add_"), 2 * KEPT + KEPT_NEW),
+        (("aten::sqrt", "aten::mul", "aten::add"), 2 * KEPT_NEW),  # a product with a number that is added
+        (("aten::reciprocal", "aten::mul", "aten::mul_"), KEPT_NEW + KEPT),  # one over it
+        (("aten::mul", "aten::sqrt", "aten::add_"), KEPT + 2 * KEPT_NEW),
+        (("aten::randn_like", "aten::mul_", "aten::add_"), 1 + 2 * KEPT),  # no foreach function makes random numbers
+    ],
+)
+def test_what_stays_of_operations_that_make_a_tensor(names: tuple[str, ...], kept: float) -> None:
+    (finding,) = _found(_own(30, names=names))
+    assert 1.0 / finding.evidence["assumed_speedup"] == pytest.approx(kept / 3, abs=0.01)
+
+
+def test_a_moment_in_which_another_program_had_the_core_is_no_computing() -> None:
+    (finding,) = _found(_own(30, stopped_us=4000.0))
+    assert 1.0 / finding.evidence["assumed_speedup"] == pytest.approx(KEPT, abs=0.01)

@@ -19,6 +19,7 @@ from ridgeline.trace.work import within_marks
 
 if TYPE_CHECKING:
     from ridgeline.findings.blocking import Block
+    from ridgeline.findings.fresh import Fresh
     from ridgeline.findings.queue import Queue
     from ridgeline.findings.whatif import WhatIf
 
@@ -253,6 +254,13 @@ class Facts(HostFacts):
         return WhatIf(self)
 
     @cached_property
+    def fresh(self) -> Fresh:
+        """What new memory cost the recorded operations on a CPU."""
+        from ridgeline.findings.fresh import fresh
+
+        return fresh(self)
+
+    @cached_property
     def blocks(self) -> list[Block]:
         """Every wait of the host for the device, and what it cost."""
         from ridgeline.findings.blocking import blocks
@@ -285,11 +293,17 @@ class Facts(HostFacts):
         return self.self_spans(self.work.op[at])
 
     def self_spans(self, ops: I32) -> Spans:
-        """Recorded time in which these ops themselves ran, less what their children cover."""
-        table = self.trace.ops
-        inside = np.flatnonzero(np.isin(table.parent, ops) & ~np.isin(np.arange(len(table.start)), ops))
-        whole = self.op_spans(ops)
-        return spans.subtract(whole, self.op_spans(inside)) if len(inside) else whole
+        """Recorded time in which these ops themselves ran, less what their children cover that are not of them: from the start of
+        each, or the end of a child, to the start of the next child, or the end."""
+        table, rows = self.trace.ops, np.unique(ops[ops >= 0])
+        inside = np.flatnonzero(np.isin(table.parent, rows))
+        ends = table.start + table.dur
+        starts_of = np.concatenate([rows, table.parent[inside]])
+        start = np.concatenate([table.start[rows], ends[inside]])
+        ends_of = np.concatenate([table.parent[inside], rows])
+        end = np.concatenate([table.start[inside], ends[rows]])
+        lo, hi = start[np.lexsort((start, starts_of))], end[np.lexsort((end, ends_of))]
+        return self.clip(spans.union(lo[lo < hi], hi[lo < hi]))
 
     def time_of(self, rows: Iterable[int]) -> float:
         """Counted microseconds of rows of work within the recorded steps."""

@@ -33,7 +33,8 @@ def settle(facts: Facts, candidates: list[Candidate]) -> list[Finding]:
     for candidate in sorted(wanted, key=_worth, reverse=True):
         saving, bound = candidate.saving_us, candidate.bound_us
         if saving is not None and candidate.cost_us is not None:
-            saving = min(saving, candidate.cost_us)  # more than the thing is said to cost reads wrong, and would be
+            # More than the thing is said to cost reads wrong, and would be; of the unprofiled step that is a larger share.
+            saving = min(saving, candidate.cost_us * max(1.0, min(candidate.stands_for, 1.0 / facts.plain_scale)))
         if candidate.claims is not None:
             claims = facts.clip(candidate.claims)
             free = spans.subtract(claims, taken)

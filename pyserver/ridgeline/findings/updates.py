@@ -21,8 +21,15 @@ from ridgeline.profile import SourceRef
 MOST = 0.5
 """Part of the operations of a stretch that lie within one statement for the stretch to be about that statement."""
 KEPT = 0.6
-"""Of what an operation costs on a CPU besides computing: a ``torch._foreach_`` function goes over the tensors as well, in C++. On a Xeon
-with 64 to 4,096 numbers a tensor 0.52 to 0.67 (five kinds of update; one operation 2.4 to 3.4 µs)."""
+"""Of what an operation in place costs on a CPU besides computing: a ``torch._foreach_`` function goes over the tensors as well, in C++.
+On a Xeon with 64 to 4,096 numbers a tensor 0.52 to 0.67 (five kinds of update; one operation 2.4 to 3.4 µs)."""
+KEPT_NEW = 0.5
+"""The same of one that makes a tensor for the next, which is in place then: 0.45 to 0.62 with 64 to 3,072 numbers (sums, products,
+quotients, square roots). ``1 / x`` is two operations, a reciprocal and a product, of which the second is in none: 0.11 to 0.17."""
+SUMS = ("aten::add", "aten::add_", "aten::sub", "aten::sub_")
+"""What takes a product with a number along: ``a + b * 0.1`` is ``torch._foreach_add(a, b, alpha=0.1)``."""
+RANDOM = ("rand", "normal", "uniform", "bernoulli", "exponential")
+"""What the names of operations hold that no ``torch._foreach_`` function does: they stay."""
 SMALL = 8192
 """Numbers of a tensor up to which that gains anything: with 16,384 a ``_foreach_`` update took 0.8 to 1.1 times as long there, with
 65,536 up to 1.7 times, for what lies between two operations no longer fits the caches."""
@@ -110,8 +117,19 @@ def left_on_cpu(facts: Facts, calls: list[Stretch], ops: list[int], computing_us
     whole = spans.measure(facts.clip(spans.of((lo, hi) for _, lo, hi in calls)))
     if whole <= 0 or not ops:
         return 1.0
-    small = sum(max((math.prod(d) for d in facts.all_dims_of(op)), default=0) <= SMALL for op in ops) / len(ops)
-    return 1.0 - max(0.0, whole - computing_us) * small * (1.0 - KEPT) / whole
+    names = ["", *map(facts.op_name, ops), ""]
+    gone = sum(1.0 - _kept(facts, op, names[k], names[k + 2]) for k, op in enumerate(ops)) / len(ops)
+    return 1.0 - max(0.0, whole - computing_us) * gone / whole
+
+
+def _kept(facts: Facts, op: int, before: str, after: str) -> float:
+    """Of an operation's own cost. ``before``, ``after``: names of its neighbours."""
+    name, dims = facts.op_name(op), facts.all_dims_of(op)
+    if max(map(math.prod, dims), default=0) > SMALL or any(word in name for word in RANDOM):
+        return 1.0
+    if name == "aten::mul" and len(dims) == 1 and (before == "aten::reciprocal" or after in SUMS):
+        return 0.0
+    return KEPT if name.endswith("_") else KEPT_NEW
 
 
 def together(facts: Facts, calls: list[Stretch], rounds: float) -> Change:

@@ -13,6 +13,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.code import line_of, trees
 from ridgeline.findings.constant_text import Constant, constants
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.fresh import computed
 from ridgeline.findings.host import REGION_PREFIXES
 from ridgeline.findings.stretches import Stretch
 from ridgeline.profile import SourceRef
@@ -97,7 +98,8 @@ def _candidate(facts: Facts, places: list[SourceRef], rows_of: list[list[int]]) 
     work = [r for r in facts.recorded_work if facts.outermost(int(facts.work.op[r])) in mine]
     if facts.on_cpu or not facts.judged:
         claims = _statement(facts, rows) if facts.on_cpu else facts.claims_of(work)
-        saving = cost = spans.measure(claims)
+        cost = spans.measure(claims)
+        saving = computed(facts, claims) if facts.on_cpu else cost
     else:
         change = facts.whatif.without(_stretches(facts, rows))
         claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
@@ -125,6 +127,7 @@ def _candidate(facts: Facts, places: list[SourceRef], rows_of: list[list[int]]) 
         cost_us=cost,
         saving_us=saving,
         claims=claims,
+        stands_for=facts.fresh.share,
         evidence={
             "operations_per_step": len(rows) / facts.n,
             "device_us_per_step": facts.per_step(facts.time_of(work)),

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.code import line_of, trees
+from ridgeline.findings.double_cost import left
 from ridgeline.findings.double_text import makers
 from ridgeline.findings.doubles import Entry, entry
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.gemm import product_of
 from ridgeline.findings.places import RELATED, related
+from ridgeline.findings.spans import Spans
 from ridgeline.findings.whatif import gain
 from ridgeline.mends import calls_in
 from ridgeline.profile import SourceRef
 
 SPEEDUP = 2.5
-"""On a CPU, and of products: half the bytes, and no conversions from float32 and back any more; on consumer cards products gain
-far more (64 times). Measured on two CPU programs: 2.2 and 3."""
+"""Of products on a device; on consumer cards they gain far more (64 times)."""
 ITEMSIZE = {"double": 8, "float": 4, "long int": 8, "int": 4, "c10::Half": 2, "c10::BFloat16": 2, "bool": 1}
 FACTORISATION = re.compile(
     r"aten::(linalg_(cholesky|inv|solve|lu|ldl|qr|eig|svd|lstsq|det|slogdet|matrix_exp|pinv|householder)|_linalg_|cholesky|"
@@ -38,7 +39,7 @@ def rule(facts: Facts) -> list[Candidate]:
     rows = [r for r in facts.recorded_work if _is_double(facts, r)]
     if not rows:
         return []
-    claims, saving = gain(facts, {row: _left(facts, row) for row in rows})
+    claims, saving = _on_cpu(facts, rows) if facts.on_cpu else gain(facts, {row: _left(facts, row) for row in rows})
     total = facts.time_of(rows)
     lines = facts.by_line(rows)  # one cause, usually: double precision spreads from where it entered
     asked = _asked_for(facts)
@@ -70,6 +71,7 @@ def rule(facts: Facts) -> list[Candidate]:
             cost_us=total,
             saving_us=None if meant else saving,
             claims=None if meant else claims,
+            stands_for=facts.fresh.share,
             noted=True,  # where the host sets the pace they cost nothing today
             hint=meant,
             evidence={
@@ -86,6 +88,18 @@ def rule(facts: Facts) -> list[Candidate]:
             },
         )
     ]
+
+
+def _on_cpu(facts: Facts, rows: list[int]) -> tuple[Spans, float]:
+    """The operations' own time, and what of it goes: of what they compute, less what new memory costs them in the recording alone, so
+    that it is a share of the unprofiled step."""
+    goes = sum(_own(facts, row) * (1.0 - _left(facts, row)) for row in rows)
+    return facts.claims_of(rows), goes * facts.fresh.share
+
+
+def _own(facts: Facts, row: int) -> float:
+    """Without new memory."""
+    return float(facts.work.time[row] - facts.fresh.of_op[int(facts.work.op[row])])
 
 
 def _made(facts: Facts, at: SourceRef) -> SourceRef | None:
@@ -203,15 +217,17 @@ def _is_double(facts: Facts, row: int) -> bool:
 def _speedup(facts: Facts, rows: list[int]) -> float:
     """Of all of them together."""
     total = sum(float(facts.work.time[r]) for r in rows)
-    left = sum(float(facts.work.time[r]) * _left(facts, r) for r in rows)
-    return total / left if left > 0 else SPEEDUP
+    stays = sum(float(facts.work.time[r]) * _left(facts, r) for r in rows)
+    return total / stays if stays > 0 else SPEEDUP
 
 
 def _left(facts: Facts, row: int) -> float:
     """What part of a row's time stays in single precision. On a device an operation that is no product takes as long as its bytes,
     read and written: half of those that are double."""
     op = int(facts.work.op[row])
-    if facts.on_cpu or product_of(facts, row) >= 0:
+    if facts.on_cpu:
+        return left(facts, op, _own(facts, row))
+    if product_of(facts, row) >= 0:
         return 1.0 / SPEEDUP
     shapes = list(zip(facts.types_of(op), facts.dims_of(op)))
     before = sum(_elements(shape) * ITEMSIZE.get(kind, 0) for kind, shape in shapes)

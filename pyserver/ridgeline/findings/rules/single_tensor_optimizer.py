@@ -9,6 +9,7 @@ from collections import defaultdict
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.overhead import RECORDED
 from ridgeline.findings.places import RELATED
 from ridgeline.findings.stretches import Stretch, time_of
 from ridgeline.findings.updates import SMALL, Own, by_hand, left_on_cpu, own, together
@@ -33,9 +34,6 @@ MOMENTUM_PASSES = 6.5
 """Of SGD with momentum, which multiplies its state in every step. Five; but most of its time goes into fetching parameter, gradient and
 state once, as it does when fused: of four operations' computing 0.76, 0.68, 0.42, 0.52, 0.51, 0.41 stayed for tensors of 64 x 64 to
 2048 x 2048."""
-RECORDED = 2.5
-"""Times as long as without a profiler takes, recorded, what operations and Python cost besides their computing: 6.9 µs an operation
-of SGD with momentum, for 2.5. Computing is slowed by nothing."""
 KEPT_OPS = {"SGD": 0.6}
 KEPT_OPS_WITH_STEP = 1.6
 """What of the operations' own cost (dispatch, Python) a fused update keeps for each parameter, in operations: it still collects
@@ -193,10 +191,15 @@ def _left_on_cpu(facts: Facts, kind: str, calls: list[Stretch]) -> float:
 
 
 def _computing_us(facts: Facts, rows: list[int], numbers: dict[int, int]) -> float:
-    """Of operations of one name: what they take above the smallest of them."""
-    least = min(numbers[r] for r in rows)
-    floor = min(OP_US, statistics.median(float(facts.trace.ops.dur[r]) for r in rows if numbers[r] == least))
-    return sum(max(0.0, float(facts.trace.ops.dur[r]) - floor) for r in rows)
+    """Of operations of one name: what they take above the smallest of them. How much of its time that is of an operation is told by
+    those of its size, in the middle: at times another program had the core."""
+    of_size: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        of_size[numbers[row]].append(float(facts.trace.ops.dur[row]))
+    floor = min(OP_US, statistics.median(of_size[min(of_size)]))
+    return sum(
+        sum(each) * (1.0 - floor / max(floor, statistics.median(each))) for each in of_size.values() if sum(each) > 0
+    )
 
 
 def _line(facts: Facts, call: tuple[int, float, float]) -> SourceRef | None:
