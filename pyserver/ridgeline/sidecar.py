@@ -20,6 +20,19 @@ class Interval:
 
 
 @dataclass(slots=True, kw_only=True)
+class Bare:
+    """Steps after the window that were recorded once more, without their lines, which slow the program's own Python."""
+
+    steps: list[Interval] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    rows: list[list[int]] = field(default_factory=list)
+    """[0 operator, 1 range; index into ``names``; start, ns; length, ns], in order of start. What runs within an operator of torch's own
+    is left out."""
+    plain_ns: list[int] = field(default_factory=list)
+    """The unprofiled steps right after them."""
+
+
+@dataclass(slots=True, kw_only=True)
 class Window:
     """One recorded stretch of the program; its trace lies in the run folder."""
 
@@ -46,6 +59,8 @@ class Window:
     """What part of the window the thread that opened and closed it computed."""
     plain_running: float | None = None
     """The same of the plain steps. Where the two differ, other programs took the machine's cores more of the one time."""
+    bare: Bare | None = None
+    """None where the program ended before, and on a device."""
     asleep_ns: int | None = None
     """The process' first thread within the window: neither running nor ready to, for it waited for something."""
 

@@ -185,6 +185,15 @@ class Recording:
             counts[name] = counts.get(name, 0) + 1
         return counts
 
+    def rows(self, kinds: dict[str, int]) -> list[tuple[int, str, int, int, int]]:
+        """(what its kind of activity stands for, name, start, nanoseconds, thread) of the events of these kinds; of torch before 2.7,
+        which does not tell kinds, none."""
+        return [
+            (kinds[event.activity_type()], event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id())
+            for event in self._results().events()
+            if getattr(event, "activity_type", str)() in kinds
+        ]
+
     def save(self, path: str) -> None:
         """Write plain Chrome JSON. Kineto can save a result only once, and has to before any other session is set up: it
         converts the device's times now, by the clock of the newest session, to zero where they lie before that."""

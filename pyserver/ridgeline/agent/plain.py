@@ -6,8 +6,10 @@ import threading
 import time
 from typing import Any
 
+from .bare import BARE, BareSteps
 from .kineto import Recording, synchronize
 from .sizing import LEAST_STEPS, STEPS
+from .spec import Spec
 
 PLAIN_NS = 1_000_000_000
 """After this much time the steps right after a window are enough, be they few; after five times as much, if none."""
@@ -23,6 +25,7 @@ class StepTimes:
     """Nanoseconds of plain and of profiled steps. On a device, whose work overlaps, means from idle to idle."""
 
     def __init__(self) -> None:
+        self.bare = BareSteps()
         self.plain: list[int] = []
         self.profiled: list[int] = []
         self._devices: list[str] = []
@@ -34,12 +37,19 @@ class StepTimes:
         self._blocks: list[int] = []
         self._computed: tuple[int, int] | None = None
         self._shares: list[tuple[int, int]] = []
+        self._after_ns: list[int] = []
+        """Of ``plain``, on a CPU, those after the window."""
 
     @property
     def running(self) -> float | None:
         """What part of its plain steps the thread of the steps computed; the rest it waited, for a core if for nothing else."""
         wall = sum(wall for wall, _ in self._shares)
         return sum(ran for _, ran in self._shares) / wall if wall else None
+
+    def beside(self) -> dict[str, Any]:
+        """What of it the sidecar's ``Window`` has."""
+        bare = self.bare.row
+        return {"plain_running": self.running, "bare": bare and {**bare, "plain_ns": self._after_ns}}
 
     def _note_running(self, interval_ns: int | None) -> None:
         """At a mark: that the step before it took so long, None if that was no clean one."""
@@ -65,6 +75,14 @@ class StepTimes:
             self.plain = []
         self.begin(time.time_ns())
 
+    def first(self, torch: Any, spec: Spec, lines: bool) -> str:
+        """What comes first after a window, as the recorder's state: where it had ``lines``, on a CPU, steps without them."""
+        if not lines or self._devices:
+            return "plain"
+        self.bare.begin(torch, spec)
+        self._least = max(self._least, BARE)
+        return "bare"
+
     def begin(self, now_ns: int) -> None:
         """The plain steps begin now, the devices being idle."""
         self._steps, self._blocks = 0, []
@@ -84,6 +102,7 @@ class StepTimes:
         if self._devices:
             return self._after_on_device(now_ns, torch)
         self.plain.append(interval_ns)
+        self._after_ns.append(interval_ns)
         return self._steps >= self._least or waited > PLAIN_NS
 
     def _after_on_device(self, now_ns: int, torch: Any) -> bool:

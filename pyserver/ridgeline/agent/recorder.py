@@ -7,6 +7,7 @@
 ``warm``    one step with the profiler prepared but not recording: on a device the first one takes several times as long
             as those that follow. It counts neither as plain nor as profiled.
 ``window``  the recording proper, as long as ``sizing`` says.
+``bare``    on a CPU, a few steps are recorded once more, without their lines (``bare``).
 ``plain``   CUPTI is detached (``cupti``), unprofiled steps follow, then the result is published.
 ``user``    the program's own profiler is at work; ours keeps out of its way and harvests it.
 ``done``    published; markers cost one comparison.
@@ -222,7 +223,7 @@ class Recorder:
         self._guarded(end)
 
     def finish_plain(self) -> None:
-        self._guarded(lambda: self._publish_best() if self.state == "plain" else None)
+        self._guarded(lambda: self._publish_best() if self.state in ("bare", "plain") else None)
 
     @property
     def leaving(self) -> bool:
@@ -269,9 +270,9 @@ class Recorder:
     def abandon(self) -> None:
         """In a forked child: let go of the session that the parent has open."""
         one, self._open_one = self._open_one, None
-        self.state = "done"
-        if one is not None:
+        if one is not None or self.state == "bare":
             mute(self.torch, True)
+        self.state = "done"
 
     def stop(self) -> None:
         """The program ends: close what is open. Nothing is published here."""
@@ -292,6 +293,8 @@ class Recorder:
 
     # ------------------------------------------------------------------ transitions
     def _set(self, state: str) -> None:
+        if self.state == "bare":
+            self.times.bare.end()
         self.state = state
         self.state_since_ns = time.time_ns()
 
@@ -299,7 +302,7 @@ class Recorder:
         track, interval = self.steady.mark(kind, key, now)
         leads = self.steady.leader() is track
         one = self._open_one
-        if leads and self.state != "plain":
+        if leads and self.state not in ("bare", "plain"):
             self._progress("recording" if one is not None else "warming_up", step=track.count)
         if one is not None and one.started_ns:
             one.mark(track, now)
@@ -321,6 +324,8 @@ class Recorder:
             self._start("window", one)
         elif self.state == "window" and one is not None and track is one.driver:
             self._mark_window(one, now)
+        elif self.state == "bare" and leads and self.times.bare.mark(interval is not None):
+            self._after("plain")
         elif self.state == "plain" and leads:
             self._mark_plain(interval, now)
 
@@ -346,20 +351,21 @@ class Recorder:
         if not self.sizing.full(steps, elapsed, one.target):
             return
         take = self._close(keep=True)
-        if take is not None and take.order == NO_CLOCK and self._again < AGAIN:
-            self._again += 1
+        lost = take is not None and take.order == NO_CLOCK and self._again < AGAIN
+        self._again += lost
+        if lost or self.sizing.first_was_short(steps, elapsed, one.recording.event_count):
             self.forced = one.reason
             self._settle()
             return
-        if self.sizing.first_was_short(steps, elapsed, one.recording.event_count):
-            self.forced = one.reason
-            self._settle()
-            return
-        self._set("plain")
-        self.times.window_closed(one.recording, one.started_ns, steps, None if self.spec.then == "stop" else one.target)
         self.detaching.want(one.recording.devices)
         if "cuda" in one.recording.devices:
             self.cupti_left = False
+        self.times.window_closed(one.recording, one.started_ns, steps, None if self.spec.then == "stop" else one.target)
+        self._after(self.times.first(self.torch, self.spec, take is not None and take.window["lines"]))
+
+    def _after(self, state: str) -> None:
+        self._set(state)
+        self.times.begin(time.time_ns())
         self.steady.restamp(time.time_ns())
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
@@ -367,9 +373,7 @@ class Recorder:
             self.before_session()
             if self.detaching.now():
                 self.cupti_left = self.detaching.gone
-                self._set("plain")
-                self.times.begin(time.time_ns())
-                self.steady.restamp(time.time_ns())
+                self._after("plain")
         elif self.times.after(interval, now, self.torch):
             self._publish_best()
 
@@ -377,12 +381,8 @@ class Recorder:
         take = self.best()
         self._set("done")
         if take is not None:
-            take.window["plain_running"] = self.times.running
-            missed = set(accelerators(self.torch, self.spec.device)).difference(take.recording.devices)
-            if missed:
-                self.notes.append(
-                    f"no work of {', '.join(sorted(missed))} was recorded: it was not in use at the start"
-                )
+            take.window.update(self.times.beside())
+            self.notes += take.unseen(accelerators(self.torch, self.spec.device))
             self._publish(take)
             if self.spec.then == "continue":
                 self.detaching.want(take.recording.devices)
@@ -393,6 +393,8 @@ class Recorder:
         self._progress("compiling")
         one = self._open_one
         if one is None:
+            if self.state == "bare":  # operators on fake tensors are no work
+                self._after("plain")
             return
         if self.state in ("timer", "warm"):
             self._close(keep=True)

@@ -54,6 +54,13 @@ class Take:
             with suppress(OSError):
                 os.unlink(raw)
 
+    def unseen(self, used: list[str]) -> list[str]:
+        """A note on accelerators in use of which it has nothing, if there are any."""
+        missed = set(used).difference(self.recording.devices)
+        if not missed:
+            return []
+        return [f"no work of {', '.join(sorted(missed))} was recorded: it was not in use at the start"]
+
     @property
     def goodness(self) -> tuple[int, int, int]:
         return (-self.order, len(self.window["steps"]), self.events)

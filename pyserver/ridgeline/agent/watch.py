@@ -111,7 +111,7 @@ class Watch:
             self._act(self._end_timer)
         elif state in ("warm", "window") and age > 3 * LONGEST_NS:
             self._act(recorder.close_window)
-        elif state == "plain" and age > 5 * PLAIN_NS:
+        elif state in ("bare", "plain") and age > 5 * PLAIN_NS:
             self._act(recorder.finish_plain)
         if recorder.wants_lines and recorder.timeline is not None:
             self._main.call(recorder.timeline.refill, TICK_S)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ridgeline.attribution.model import Stays
 from ridgeline.findings import spans
+from ridgeline.findings.bare import Bare, gaps
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import COMPILED, PYTHON_FUNCTION
 from ridgeline.findings.spans import Spans
@@ -35,6 +36,9 @@ WRITTEN = (0.5, 3.0)
 """Within which what writing down takes is of its usual cost: machines differ, and a busy one is several times slower."""
 CACHES = 0.15
 """Of the operators' time, that they can be slower by where a recorder has put its own data into the caches between them."""
+PAGES = 0.4
+"""The same where the unprofiled steps come right after: what a recorder keeps lies at the end of the heap, so that a program which
+needs none of the system's pages at other times does so in each step (768 faults of 0 in one that was a third longer for it)."""
 LEAST_RUNNING = 0.1
 """A thread that computes less waits for more than a core."""
 OTHERS = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)")
@@ -56,20 +60,30 @@ class Quiet:
     def operators(self) -> I64:
         """Rows of ``Trace.ops`` that are at work themselves."""
         names = self.facts.names
-        own = {text for text in names if PYTHON_FUNCTION.fullmatch(text)}
-        around = np.array([_encloses(text, own) for text in names], dtype=bool)
+        around = np.array([_encloses(text, self._functions) for text in names], dtype=bool)
         return np.flatnonzero(~around[self.facts.trace.ops.name]) if len(names) else np.zeros(0, dtype=np.int64)
+
+    @cached_property
+    def _functions(self) -> set[str]:
+        """The program's own, as far as they are rows."""
+        return {text for text in self.facts.names if PYTHON_FUNCTION.fullmatch(text)}
 
     @cached_property
     def busy(self) -> Spans:
         """Operators on any thread, compiled code with its guards, and communication."""
+        (start, end), (begins, ends) = self._working
+        return spans.together(self.facts.clip(spans.union(start, end)), self.facts.clip(spans.union(begins, ends)))
+
+    @cached_property
+    def _working(self) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
+        """(start, end) of the rows of both kinds that are at work."""
         facts, names, rows = self.facts, self.facts.names, self.operators
         ops, ranges = facts.trace.ops, facts.trace.ranges
         working = np.array([text.startswith((*COMPILED, *GROUPS)) for text in names], dtype=bool)
         at = np.flatnonzero(working[ranges.name]) if len(ranges.name) else np.zeros(0, dtype=np.int64)
-        return spans.together(
-            facts.clip(spans.union(ops.start[rows], ops.start[rows] + ops.dur[rows])),
-            facts.clip(spans.union(ranges.start[at], ranges.start[at] + ranges.dur[at])),
+        return (
+            (ops.start[rows], ops.start[rows] + ops.dur[rows]),
+            (ranges.start[at], ranges.start[at] + ranges.dur[at]),
         )
 
     @cached_property
@@ -132,12 +146,16 @@ class Quiet:
     @cached_property
     def _written(self) -> tuple[float, float]:
         """What writing down took at its usual cost: of lines and calls, and of operators."""
-        ops = int(self.facts.all_within(self.facts.trace.ops.start).sum())
         lines = 0.0
         if self.stays is not None:
             inside = spans.within(self.facts.recorded, self.stays.start)
             lines = float(inside.sum()) + CALL_US / LINE_US * float(self.stays.calls[inside].sum())
-        return lines * self._line_us, ops * OP_US / LINE_US * self._line_us
+        return lines * self._line_us, self._ops * OP_US / LINE_US * self._line_us
+
+    @cached_property
+    def _ops(self) -> int:
+        """How many operators were written down."""
+        return int(self.facts.all_within(self.facts.trace.ops.start).sum())
 
     @cached_property
     def _running(self) -> tuple[float, float] | None:
@@ -149,14 +167,59 @@ class Quiet:
         return max(window.running, LEAST_RUNNING), max(window.plain_running, LEAST_RUNNING)
 
     @cached_property
+    def bare(self) -> Bare | None:
+        """The steps that were recorded without their lines; None where there were none."""
+        sidecar = self.facts.sidecar
+        window = sidecar.windows[0] if sidecar is not None and sidecar.windows else None
+        if window is None or window.bare is None or not self.facts.steps:
+            return None
+        names, bare = window.bare.names, window.bare
+        works = (
+            np.array([not _encloses(text, self._functions) for text in names], dtype=bool),
+            np.array([text.startswith((*COMPILED, *GROUPS)) for text in names], dtype=bool),
+        )
+        rows = [(a, a + length) for kind, name, a, length in bare.rows if works[kind][name]]
+        if not rows or not bare.steps:
+            return None
+        at = np.array(rows, dtype=np.int64)
+        zero = bare.steps[0].start_ns
+        start, end = (at[:, 0] - zero) / 1000.0, (at[:, 1] - zero) / 1000.0
+        (opens, closes), (begins, ends) = self._working
+        return Bare(
+            [gaps(np.append(opens, begins), np.append(closes, ends), lo, hi) for lo, hi in self.facts.steps],
+            [gaps(start, end, (s.start_ns - zero) / 1000.0, (s.end_ns - zero) / 1000.0) for s in bare.steps],
+            float(np.median(bare.plain_ns)) / 1000.0 if bare.plain_ns else self.facts.document.totals.plain_step_us,
+        )
+
+    def unprofiled(self, start: F64, end: F64) -> F64:
+        """What these parts of stays, within the stretches, take without a recorder. Microseconds over all steps. Shape (n,)."""
+        looks = self.looks(start, end)
+        if self.bare is not None:
+            return self.bare.unprofiled(start, end, looks, spans.measure(self.python))
+        line, part = self.pace
+        found: F64 = (end - start - line * looks) * part
+        return found
+
+    @cached_property
     def plain_us(self) -> float:
         """The recorded steps as long as they are unprofiled on a machine as busy, and no longer than recorded, which would be
         others' doing. What writing down takes is taken off where no such step was measured."""
+        if self.bare is not None:
+            return self._plain_of(self.bare) * self.facts.n
         plain, recorded = self.facts.document.totals.plain_step_us, self.facts.recorded_us
         if not plain:
             return max(0.0, recorded - sum(self._written))
         busier = self._running[1] / self._running[0] if self._running is not None else 1.0
         return min(plain * busier * self.facts.n, recorded)
+
+    def _plain_of(self, bare: Bare) -> float:
+        """A step without lines, less what its operators' being written down takes: what the unprofiled step is shorter by, within what
+        that can be, for the two were not measured at the same time."""
+        ops = self._ops * OP_US / self.facts.n
+        step = bare.python_us + bare.operators_us
+        longer = step - bare.plain_us if bare.plain_us else ops
+        written = float(np.clip(longer, WRITTEN[0] * ops, WRITTEN[1] * ops + PAGES * bare.operators_us))
+        return step - min(written, MOST_OPS * bare.operators_us)
 
     @cached_property
     def pace(self) -> tuple[float, float]:
@@ -166,6 +229,8 @@ class Quiet:
         down, which is taken off at what it must have cost for that, within limits. What they are then still longer is put down
         to Python as well: no work is promised that was not there.
         """
+        if self.bare is not None:
+            return 0.0, 1.0
         lines, ops = self._written
         busy, python = spans.measure(self.busy), spans.measure(self.python)
         longer = self.facts.recorded_us - self.plain_us

@@ -24,6 +24,10 @@ USUALLY = 0.5
 takes the core from for a while is anywhere."""
 UNUSUAL = 3.0
 """Times what a statement takes in the middle one of its steps, that it takes in any."""
+CONVERTS = "aten::lift_fresh"
+"""What ``torch.tensor`` of Python's numbers ends with (``tensor_new.cpp``): it asks for their type, has memory, stores one after another..."""
+CONVERTING = ("aten::empty", "aten::to", "aten::_to_copy", "aten::empty_strided", "aten::copy_", CONVERTS)
+"""...and changes type or device: the operators between which it is at that."""
 BEFORE_US = 1500.0
 """Unprofiled. Of a statement that runs operators itself only what lies before its first one is looked at, and from here on: modules and functions
 of torch's walk over parameters there, and after the last one a graph is given back."""
@@ -80,18 +84,23 @@ class QuietWork:
         self.gap: I64 = np.searchsorted(gaps.start, self.start, side="right") - 1
         ends = gaps.end[self.gap] if len(gaps.end) else self.start
         self.end: F64 = np.minimum(np.append(self.start[1:], np.inf), ends)
-        line, part = quiet.pace
         kinds, self.at = np.unique(node, return_inverse=True)
         self.kinds: list[int] = kinds.tolist()
         ops, rows = facts.trace.ops, quiet.operators
         self.operating = self._callers(np.unique(self._at(ops.start[rows[ops.tid[rows] == facts.host_thread]])))
         """Nodes at which or within which operators begin."""
-        took = (self.end - self.start - line * quiet.looks(self.start, self.end)) * part
+        self.converts = self._converts()
+        """Segments in which a list becomes a tensor."""
+        took = quiet.unprofiled(self.start, self.end)
         counted = self._ours(node) & ~self._operating(node, took)
         took = np.where(counted & self._usual(node, counted), took, 0.0)
         # A line that is quicker than what was taken off of it gives to the others of its loop.
         own = np.bincount(self.at, weights=took, minlength=len(self.kinds)).tolist()
         self.around = self._around()
+        listed = np.bincount(self.at, weights=took * self.converts, minlength=len(self.kinds)).tolist()
+        self.listing = {k for k, spent, of in zip(self.kinds, listed, own) if 0.0 < MOST * of <= spent}
+        """Nodes that are at that most of their own time."""
+        self.own: dict[int, float] = dict(zip(self.kinds, own))
         self.total: dict[int, float] = {}
         self.paths: dict[int, list[int]] = {}
         """Of every node that was stayed at: it and its callers, innermost first."""
@@ -142,7 +151,22 @@ class QuietWork:
         callers = np.array([self.stays.frame(k)[0] if k >= 0 else -1 for k in self.kinds], dtype=np.int64)
         comes = self.begun.copy()
         comes[1:] &= node[1:] != callers[self.at[:-1]]  # not back from what it called
-        return np.isin(node, self.operating) & ~(comes & (took >= BEFORE_US))
+        return np.isin(node, self.operating) & ~(comes & (took >= BEFORE_US)) & ~self.converts
+
+    def _converts(self) -> npt.NDArray[np.bool_]:
+        """Segments that an operator ends with which a list of Python's numbers becomes a tensor."""
+        facts, ops = self.facts, self.facts.trace.ops
+        rows = np.flatnonzero(ops.tid == facts.host_thread)
+        rows = rows[np.argsort(ops.start[rows], kind="stable")]
+        known = {text: at for at, text in enumerate(facts.names)}
+        parts = np.isin(ops.name[rows], [known[text] for text in CONVERTING if text in known])
+        ends: set[float] = set()
+        for last in np.flatnonzero(ops.name[rows] == known.get(CONVERTS, -1)).tolist():
+            while last >= 0 and parts[last]:
+                ends.add(float(ops.start[rows[last]]))
+                last -= 1
+        found: npt.NDArray[np.bool_] = np.isin(self.end, np.array(sorted(ends)))
+        return found
 
     def _usual(self, node: npt.NDArray[np.int32], counted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Segments at statements that are part of a stretch most times that the program comes to them."""
@@ -215,16 +239,17 @@ class QuietWork:
         if entries < MANY * visits:
             inner = self._split(node, least_us)
             if sum(w.us for w in inner) >= MOST * self.total[node]:
-                return inner
+                alone = self.own.get(node, 0.0) >= least_us and node not in self.around
+                return inner + (self._emit([node], looped=False, inner=False) if alone else [])
             if node in self.around:
                 return inner
         return self._emit([node], looped=False)
 
-    def _emit(self, nodes: list[int], *, looped: bool) -> list[Work]:
-        """One piece of work of these statements, the first of which speaks."""
+    def _emit(self, nodes: list[int], *, looped: bool, inner: bool = True) -> list[Work]:
+        """One piece of work of these statements, the first of which speaks; ``inner``: with what they call."""
         facts = self.facts
         ref = self.stays.ref(nodes[0])
-        mask = self._mask({k for n in nodes for k in self._within(n)})
+        mask = self._mask({k for n in nodes for k in self._within(n)} if inner else set(nodes))
         claims = spans.union(self.start[mask], self.end[mask])
         steps = np.array([lo for lo, _ in facts.steps] or [facts.recorded.start[0]])
         where = np.searchsorted(steps, self.start[mask], side="right")
@@ -241,11 +266,11 @@ class QuietWork:
         return [
             Work(
                 ref,
-                usual * sum(self.total[n] for n in nodes),
+                usual * sum((self.total if inner else self.own)[n] for n in nodes),
                 claims,
                 visits / facts.n,
                 looped,
-                nodes[0] in self.operating,
+                nodes[0] in self.operating and nodes[0] not in self.listing,
                 tuple(others),
             )
         ]

@@ -27,7 +27,7 @@ class MessagePassing(nn.Module):
         return pairs
 
     def forward(self, kinds, bonds):
-        pairs = torch.tensor(self.neighbours(bonds, len(kinds)))
+        pairs = torch.tensor(self.neighbours(bonds, len(kinds)))  # may: host-work
         # mend: if id(bonds) not in self.known: self.known[id(bonds)] = torch.tensor(self.neighbours(bonds, len(kinds)))
         # mend: pairs = self.known[id(bonds)]
         h = self.embed(kinds)
