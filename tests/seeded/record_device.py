@@ -28,6 +28,7 @@ import tarfile
 import tempfile
 import threading
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -169,9 +170,11 @@ def timed_pairs(program: markers.Seeded) -> list[list[float]]:
 
     def step_us(text: str, steps: int) -> float:
         clock = StepClock(WARM + steps, wait)
-        scope: dict[str, Any] = {"__name__": "seeded", "range": clock.range, "enumerate": clock.enumerate}
-        exec(compile(text, f"{program.name}.py", "exec"), scope)  # our own programs, from this folder
-        scope["main"](clock.steps)
+        module = types.ModuleType("seeded")
+        vars(module).update(range=clock.range, enumerate=clock.enumerate)
+        sys.modules["seeded"] = module  # dataclasses look their module up
+        exec(compile(text, f"{program.name}.py", "exec"), vars(module))  # our own programs, from this folder
+        module.main(clock.steps)
         torch.set_float32_matmul_precision("highest")
         return clock.step_us
 
