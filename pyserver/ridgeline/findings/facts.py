@@ -64,6 +64,14 @@ class Facts(HostFacts):
         )
 
     @cached_property
+    def host_steps(self) -> list[tuple[float, float]]:
+        """When the host was at each of ``steps``. Where it runs ahead, and a step is the device's, that is when it handed the step's work
+        over: several steps of the host may lie in one of the device's, so that what the host did is to be counted by these."""
+        asked = {step.start: step.asked for step in self.trace.steps if step.asked is not None}
+        found = [asked[lo] for lo, _ in self.steps if lo in asked]
+        return found if len(found) == len(self.steps) else self.steps
+
+    @cached_property
     def n(self) -> int:
         """Recorded steps; 1 where there are none: then the whole recording is looked at as one."""
         return max(1, len(self.steps))

@@ -48,8 +48,10 @@ def rule(facts: Facts) -> list[Candidate]:
 def _calls_at(facts: Facts, path: str, lines: dict[int, Constant]) -> dict[int, list[int]]:
     """Outermost ops within the recorded steps by these lines."""
     found: dict[int, list[int]] = defaultdict(list)
+    starts = facts.trace.ops.start
+    inside = spans.within(spans.of(facts.host_steps) if facts.steps else facts.recorded, starts)
     for row in sorted({facts.outermost(int(r)) for r in range(len(facts.trace.ops.start))}):
-        if not facts.within(float(facts.trace.ops.start[row])) or facts.op_name(row).startswith(REGION_PREFIXES):
+        if not inside[row] or facts.op_name(row).startswith(REGION_PREFIXES):
             continue
         at = facts.line_of_op(row)
         if at is not None and at.file == path and at.line in lines:
@@ -61,7 +63,7 @@ def _always_the_same(facts: Facts, rows: list[int], constant: Constant) -> bool:
     """The same operations on the same sizes in every step, and every step the same number; unless all names are known, each
     with one tensor at most, or as many with two as the text has operators between constants."""
     signature: list[tuple[tuple[str, int], ...]] = []
-    for lo, hi in facts.steps:
+    for lo, hi in facts.host_steps:
         mine = [r for r in rows if lo <= facts.trace.ops.start[r] < hi]
         signature.append(tuple((facts.op_name(r), int(facts.trace.ops.args[r])) for r in mine))
     if len(signature) < 2 or len(set(signature)) != 1 or not signature[0]:
@@ -104,8 +106,8 @@ def _candidate(facts: Facts, places: list[SourceRef], rows_of: list[list[int]]) 
         change = facts.whatif.without(_stretches(facts, rows))
         claims, saving = facts.whatif.claims(change), facts.whatif.saving(change)
         cost = max(facts.real(claims), min(saving, spans.measure(claims)))
-    host = [sum(end - start for _, start, end in _stretches(facts, rows)) for rows in rows_of]
-    first = next(k for k, us in enumerate(host) if us >= MOST * max(host))
+    took = _took(facts, rows_of)
+    first = next(k for k, us in enumerate(took) if us >= MOST * max(took))
     others = [place for k, place in enumerate(places) if k != first]
     said = "This statement makes the same tensor"
     if others:
@@ -135,6 +137,18 @@ def _candidate(facts: Facts, places: list[SourceRef], rows_of: list[list[int]]) 
             "related": [{"file": o.file, "line": o.line, "text": "of the same constant"} for o in others],
         },
     )
+
+
+def _took(facts: Facts, rows_of: list[list[int]]) -> list[float]:
+    """Each statement's time: the device's and the gaps before it, where it waits for that; else the host's."""
+    if not facts.on_cpu:
+        of_op: dict[int, list[int]] = defaultdict(list)
+        for row in facts.recorded_work:
+            of_op[facts.outermost(int(facts.work.op[row]))].append(row)
+        device = [spans.measure(facts.claims_of([w for row in rows for w in of_op[row]])) for rows in rows_of]
+        if any(device):
+            return device
+    return [sum(end - start for _, start, end in _stretches(facts, rows)) for rows in rows_of]
 
 
 def _statement(facts: Facts, rows: list[int]) -> spans.Spans:
