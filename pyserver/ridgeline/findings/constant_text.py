@@ -50,6 +50,7 @@ def _constants_of(function: Function, owner: ast.ClassDef | None, kept: set[str]
     written = set(_written(function))
     numbers = numbers_of(function, owner)
     assigned = Counter(name for node in ast.walk(function) for name in _names_assigned(node))
+    again = _in_one_block(function, assigned)
     for node in _assignments(function):
         value, names = node.value, _targets(node)
         if value is None or names is None or not written.isdisjoint(names):
@@ -59,10 +60,29 @@ def _constants_of(function: Function, owner: ast.ClassDef | None, kept: set[str]
         held, known = all(name.startswith("self.") for name in unknown), _names_in(value, sizes=True) <= told
         if isinstance(node, ast.Return) and not held:
             continue
-        if _is_constant(value, made if held else set(), numbers):
-            made |= {name for name in names if not unknown and assigned[name] == 1}
-            pairs, operators = _operators(value, made) if held and not known else (0, 0)
+        constant = _is_constant(value, made if held else set(), numbers)
+        pairs, operators = _operators(value, made) if constant and held and not known else (0, 0)
+        made -= again.intersection(names)  # what the name stood for before
+        if constant:
+            made |= {name for name in names if not unknown and (assigned[name] == 1 or name in again)}
             yield Constant(node, known, pairs, operators, function.lineno)
+
+
+def _in_one_block(function: Function, assigned: Counter[str]) -> set[str]:
+    """Names that are assigned several times, one after the other in the same block: none is carried from one round of a loop, or
+    one branch, to another."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        for block in (getattr(node, field, None) for field in ("body", "orelse", "finalbody")):
+            if isinstance(block, list):
+                plain = [
+                    n
+                    for n in block
+                    if isinstance(n, ast.AnnAssign) or (isinstance(n, ast.Assign) and len(n.targets) == 1)
+                ]
+                here = Counter(name for n in plain for name in _targets(n) or [])
+                found |= {name for name, count in here.items() if 1 < count == assigned[name]}
+    return found
 
 
 def _kept(owner: ast.ClassDef, tree: ast.Module) -> set[str]:
