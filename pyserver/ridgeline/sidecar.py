@@ -30,6 +30,10 @@ class Bare:
     is left out."""
     plain_ns: list[int] = field(default_factory=list)
     """The unprofiled steps right after them."""
+    faults: list[int] = field(default_factory=list)
+    """Pages that the process was given in each of the steps, without reading them from anywhere..."""
+    plain_faults: list[int] = field(default_factory=list)
+    """...and in each of the unprofiled ones."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +65,11 @@ class Window:
     """The same of the plain steps. Where the two differ, other programs took the machine's cores more of the one time."""
     bare: Bare | None = None
     """None where the program ended before, and on a device."""
+    allocations: int | None = None
+    """How many blocks the caching allocators of all CUDA devices handed out within the window; None without CUDA."""
+    plain_counts: list[list[int]] = field(default_factory=list)
+    """Where nothing marks steps, one row for each look at these allocators after the window, unprofiled and at moments at which the
+    devices were idle: [end of what lies before it, ns; start of what follows, ns; allocations since the process began]."""
     asleep_ns: int | None = None
     """The process' first thread within the window: neither running nor ready to, for it waited for something."""
 

@@ -9,7 +9,7 @@ from builders import TraceBuilder, unix_ns
 from ridgeline.findings import find
 from ridgeline.findings.bare import SAME, gaps
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.quiet import OP_US, PAGES, WRITTEN, Quiet
+from ridgeline.findings.quiet import CACHES, FAULT_US, OP_US, WRITTEN, Quiet
 from ridgeline.findings.quiet_work import QuietWork
 from ridgeline.findings.rules.host_work import SPEEDUP
 from ridgeline.profile import Finding
@@ -87,7 +87,7 @@ def test_gaps_are_compared_one_by_one_in_steps_of_as_many_operators(odd: int, ma
     [
         (4000.0, 4000.0 - WRITTEN[0] * 2 * OP_US),
         (3900.0, 3900.0),
-        (3000.0, 4000.0 - WRITTEN[1] * 2 * OP_US - PAGES * OPS),
+        (3000.0, 4000.0 - WRITTEN[1] * 2 * OP_US - CACHES * OPS),
         (None, 4000.0 - 2 * OP_US),
     ],
 )
@@ -96,6 +96,14 @@ def test_the_whole_is_the_unprofiled_step_as_far_as_operators_can_be_longer(
 ) -> None:
     context = _program().context(sidecar=_sidecar(_bare(2000.0, count=2)), plain_step_us=plain)
     facts = Facts(context)
+    assert facts.per_step(Quiet(facts).plain_us) == pytest.approx(expected)
+
+
+def test_pages_that_only_the_recorded_steps_ask_for_make_them_longer() -> None:
+    bare = _bare(2000.0, count=2)
+    bare.faults, bare.plain_faults = [100] * 5, [0] * 5
+    facts = Facts(_program().context(sidecar=_sidecar(bare), plain_step_us=3000.0))
+    expected = 4000.0 - WRITTEN[1] * 2 * OP_US - CACHES * OPS - 100 * FAULT_US
     assert facts.per_step(Quiet(facts).plain_us) == pytest.approx(expected)
 
 

@@ -11,6 +11,7 @@ import time
 from itertools import pairwise
 from typing import Any
 
+from . import machine
 from .kineto import Recording
 from .spec import Spec
 
@@ -30,19 +31,19 @@ class BareSteps:
 
     def __init__(self) -> None:
         self._recording: Recording | None = None
-        self._marks: list[tuple[int, bool]] = []
-        """When, and whether the step that ended there was a clean one."""
+        self._marks: list[tuple[int, bool, int]] = []
+        """When, whether the step that ended there was a clean one, and how many pages the process had been given."""
         self.row: dict[str, Any] | None = None
         """The sidecar's ``Window.bare``."""
 
     def begin(self, torch: Any, spec: Spec) -> None:
         self._recording = Recording(torch, spec)
         self._recording.start()
-        self._marks = [(time.time_ns(), True)]
+        self._marks = [(time.time_ns(), True, machine.faults())]
 
     def mark(self, clean: bool) -> bool:
         """A step has ended, without anything else in it if it is ``clean``. Whether there are enough."""
-        self._marks.append((time.time_ns(), clean))
+        self._marks.append((time.time_ns(), clean, machine.faults()))
         counted = len(self._marks) - 1 - UNSEEN
         if counted < BARE and (counted < 1 or self._marks[-1][0] - self._marks[0][0] < ENOUGH_NS):
             return False
@@ -56,12 +57,13 @@ class BareSteps:
             return
         recording.stop()
         marks = self._marks[UNSEEN:]
-        steps = [(a[0], b[0]) for a, b in pairwise(marks) if b[1]]
+        steps = [(a[0], b[0], b[2] - a[2]) for a, b in pairwise(marks) if b[1]]
         rows = outermost(recording.rows(KINDS)) if steps else []
         if steps and len(rows) <= MOST:
             names = {name: at for at, name in enumerate(dict.fromkeys(row[1] for row in rows))}
             self.row = {
-                "steps": [{"start_ns": a, "end_ns": b} for a, b in steps],
+                "steps": [{"start_ns": a, "end_ns": b} for a, b, _ in steps],
+                "faults": [given for _, _, given in steps],
                 "names": list(names),
                 "rows": [[kind, names[name], start, length] for kind, name, start, length, _ in rows],
             }

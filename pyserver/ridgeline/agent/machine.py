@@ -7,6 +7,11 @@ import platform
 from collections.abc import Callable
 from typing import Any
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 
 def devices(torch: Any, wanted: str = "auto") -> list[dict[str, Any]]:
     """One row a CUDA device that this process uses; empty where CUDA was not initialized."""
@@ -68,6 +73,11 @@ def cpu(torch: Any) -> dict[str, Any]:
         "model": _cpu_model(),
         "capability": backends.get_cpu_capability() if backends is not None else None,
     }
+
+
+def faults() -> int:
+    """Pages that this process was given so far without reading them from anywhere; 0 where the system does not tell."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource is not None else 0
 
 
 def scheduled() -> tuple[int, int] | None:

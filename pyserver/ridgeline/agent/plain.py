@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Any
 
+from . import machine
 from .bare import BARE, BareSteps
 from .kineto import Recording, synchronize
 from .sizing import LEAST_STEPS, STEPS
@@ -38,7 +39,10 @@ class StepTimes:
         self._computed: tuple[int, int] | None = None
         self._shares: list[tuple[int, int]] = []
         self._after_ns: list[int] = []
-        """Of ``plain``, on a CPU, those after the window."""
+        """Of ``plain``, on a CPU, those after the window..."""
+        self._faults: list[int] = []
+        """...and the pages that the process was given in each."""
+        self._given = 0
 
     @property
     def running(self) -> float | None:
@@ -49,7 +53,10 @@ class StepTimes:
     def beside(self) -> dict[str, Any]:
         """What of it the sidecar's ``Window`` has."""
         bare = self.bare.row
-        return {"plain_running": self.running, "bare": bare and {**bare, "plain_ns": self._after_ns}}
+        return {
+            "plain_running": self.running,
+            "bare": bare and {**bare, "plain_ns": self._after_ns, "plain_faults": self._faults},
+        }
 
     def _note_running(self, interval_ns: int | None) -> None:
         """At a mark: that the step before it took so long, None if that was no clean one."""
@@ -85,7 +92,7 @@ class StepTimes:
 
     def begin(self, now_ns: int) -> None:
         """The plain steps begin now, the devices being idle."""
-        self._steps, self._blocks = 0, []
+        self._steps, self._blocks, self._given = 0, [], machine.faults()
         self._began_ns = self._since_ns = self._seen_ns = now_ns
         self._computed = None
 
@@ -103,6 +110,8 @@ class StepTimes:
             return self._after_on_device(now_ns, torch)
         self.plain.append(interval_ns)
         self._after_ns.append(interval_ns)
+        self._faults.append(machine.faults() - self._given)
+        self._given = machine.faults()
         return self._steps >= self._least or waited > PLAIN_NS
 
     def _after_on_device(self, now_ns: int, torch: Any) -> bool:

@@ -45,10 +45,12 @@ def gaps(start: F64, end: F64, lo: float, hi: float) -> Gaps:
 class Bare:
     """Steps with their lines beside steps without them."""
 
-    def __init__(self, recorded: Sequence[Gaps], bare: Sequence[Gaps], plain_us: float | None) -> None:
+    def __init__(self, recorded: Sequence[Gaps], bare: Sequence[Gaps], plain_us: float | None, pages: float) -> None:
         self.recorded = recorded
         self.plain_us = plain_us
         """Of an unprofiled step beside them."""
+        self.pages = pages
+        """That a bare step asks the system for, and an unprofiled one does not."""
         counts = np.array([len(step.start) for step in bare])
         values, often = np.unique(counts, return_counts=True)
         most = int(values[int(np.argmax(often))])

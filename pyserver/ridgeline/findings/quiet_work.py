@@ -257,8 +257,9 @@ class QuietWork:
         seen = np.unique(where)
         if ref is None or len(seen) < STEPS * len(steps):
             return []
-        # What is far longer in a single step is the machine's or the garbage collector's.
+        # What is far longer in a single step is the machine's or the garbage collector's; steps without lines have their medians.
         usual = float(np.minimum(each, UNUSUAL * float(np.median(each[seen]))).sum() / max(each.sum(), 1e-9))
+        usual = 1.0 if self.quiet.bare is not None else usual
         others = [
             r for n in nodes[1:] if (r := self.stays.ref(n)) is not None and (r.file, r.line) != (ref.file, ref.line)
         ]
