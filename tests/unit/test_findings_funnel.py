@@ -54,6 +54,28 @@ def test_gates(share: float, kept: bool, severity: str | None, editor: bool | No
         assert found[0].evidence.get("editor") is editor
 
 
+@pytest.mark.parametrize(
+    ("known", "severity"),
+    [
+        (None, "information"),  # nothing says that it is small
+        (EDITOR_PCT - 0.01, "hint"),
+        (EDITOR_PCT + 0.01, "information"),
+    ],
+)
+def test_what_is_not_judged_is_weighed_by_what_is_known(known: float | None, severity: str) -> None:
+    (finding,) = settle(
+        _facts(),
+        [Candidate(code="x", title="Title", fact="Fact.", known_us=None if known is None else 20.0 * known)],
+    )
+    assert finding.severity == severity
+    assert (finding.saving_us, finding.time_us) == (None, None)
+
+
+def test_what_is_judged_is_not_weighed_by_what_is_known() -> None:
+    (finding,) = settle(_facts(), [_candidate(500.0, known_us=1.0)])
+    assert finding.severity == "information"
+
+
 def test_a_noted_fact_survives_without_advice_or_promise() -> None:
     (finding,) = settle(_facts(), [_candidate(1.0, noted=True)])
     assert (finding.severity, finding.message, finding.saving_us) == ("hint", "Fact.", None)

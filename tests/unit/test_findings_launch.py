@@ -7,6 +7,7 @@ import pytest
 from builders import TraceBuilder
 from ridgeline.findings import find
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.funnel import EDITOR_PCT
 from ridgeline.findings.graph_needs import needs
 from ridgeline.findings.loops import RUN
 from ridgeline.findings.queue import LAUNCH_US
@@ -387,6 +388,31 @@ def test_small_kernels_at_the_edge_of_their_number(count: int, expected: int) ->
     if found:
         assert (found[0].file, found[0].line) == ("loss.py", 7)
         assert found[0].saving_us is not None
+
+
+@pytest.mark.parametrize(("off", "severity"), [(-0.01, "hint"), (0.01, "information")])
+def test_a_loop_whose_gaps_are_not_judged_is_weighed_by_what_it_computes(off: float, severity: str) -> None:
+    """Of a step of 10 ms; with its gaps it would be a seventh of it."""
+    (found,) = _by_code(find(_loop(60, EDITOR_PCT * 100.0 / 60 + off).context(stacks=True)), "small-kernels")
+    assert found.severity == severity
+    assert "their gaps are not judged" in found.message
+    assert (found.time_us, found.saving_us) == (None, None)
+
+
+@pytest.mark.parametrize(("off", "severity"), [(-0.01, "hint"), (0.01, "information")])
+def test_an_optimizer_whose_gaps_are_not_judged_is_weighed_by_what_it_computes(off: float, severity: str) -> None:
+    b = TraceBuilder()
+    for k in range(3):
+        t = 10_000.0 * k
+        b.step(t, 10_000.0)
+        b.kernel("gemm", t, 6000.0)
+        b.range("Optimizer.step#Adam.step", t + 6200, 3000.0)
+        for i in range(100):
+            b.op("aten::add_", t + 6201 + 25 * i, 20)
+            b.kernel("add", t + 6210 + 25 * i, EDITOR_PCT + off, launched=t + 6205 + 25 * i)
+    (found,) = _by_code(find(b.context(stacks=True)), "single-tensor-optimizer")
+    assert found.severity == severity
+    assert found.time_us is None
 
 
 @pytest.mark.parametrize(("heavy", "expected"), [(False, 1), (True, 0)])

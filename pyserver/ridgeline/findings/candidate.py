@@ -20,6 +20,9 @@ class Candidate:
     at: SourceRef | None = None
     cost_us: float | None = None
     """Over the recorded time: what the thing costs now."""
+    known_us: float | None = None
+    """Where the cost cannot be judged, over the recorded time: what the thing surely takes of it (the device's work, the host's wait). By
+    that it is weighed, and where it is too little to show it is a hint at most."""
     saving_us: float | None = None
     """Over the recorded time: what mending it probably saves, s being the expected speed-up of the part:
     exposed time * (1 - 1/s). None: no estimate, hence no promise."""

@@ -86,7 +86,7 @@ def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float
             return None
         severity, message, saving, bound, gain = "hint", candidate.fact, None, None, None
         evidence["editor"] = False
-    elif weight is not None and weight < EDITOR_PCT:
+    elif (weight if weight is not None else _known_pct(facts, candidate)) < EDITOR_PCT:
         severity = "hint"
         evidence["editor"] = False
     evidence.setdefault("threshold_pct", SUGGEST_PCT)
@@ -110,6 +110,13 @@ def _gate(facts: Facts, candidate: Candidate, saving: float | None, bound: float
         evidence=evidence,
         doc=f"docs/findings/{candidate.code}.md",
     )
+
+
+def _known_pct(facts: Facts, candidate: Candidate) -> float:
+    """Of the step, what a thing surely takes whose cost is not judged; without bound where not even that is known."""
+    if candidate.known_us is None or facts.gate_us <= 0:
+        return math.inf
+    return 100.0 * candidate.known_us / facts.gate_us
 
 
 def _cap(found: list[Finding]) -> list[Finding]:

@@ -101,6 +101,7 @@ def _candidate(facts: Facts, at: SourceRef, rows: list[int], waits: list[Block])
         advice=_advice(facts, at, rows, double=double),
         at=at,
         cost_us=cost if judged else None,
+        known_us=spans.measure(exposed) + sum(b.wait_us for b in waits),
         saving_us=saving,
         claims=spans.together(gap, exposed) if judged else None,
         noted=True,

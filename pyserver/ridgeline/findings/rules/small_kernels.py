@@ -230,6 +230,7 @@ def _candidate(
         hint=recurrent > RECURRENT and saving < RECURRENT_LOUD_PCT / 100.0 * facts.base_us,
         at=at,
         cost_us=cost if judged else None,
+        known_us=busy,
         saving_us=saving if judged else None,
         claims=claims if judged else None,
         evidence={

@@ -85,6 +85,7 @@ def rule(facts: Facts) -> list[Candidate]:
             + (PAGES if pages else ""),
             at=first,
             cost_us=cost if judged else None,
+            known_us=device_us + facts.time_of(added),
             saving_us=saving if judged and not pages else None,
             claims=claims if judged and not pages else None,
             noted=True,
