@@ -13,7 +13,7 @@ from builders import TraceBuilder
 from ridgeline.findings import spans
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.replay import Change, Pace, together
-from ridgeline.findings.whatif import DEVICE_SPREAD, USUAL_DEVICE, USUAL_HOST
+from ridgeline.findings.whatif import CONSTANT_MOST, DEVICE_SPREAD, USUAL_DEVICE, USUAL_HOST
 from ridgeline.sidecar import Sidecar, Window
 from ridgeline.trace.tables import Call
 
@@ -222,3 +222,30 @@ def test_many_waits_are_played_in_the_time_of_one_pass_over_them() -> None:
     begun = time.process_time()
     assert replay.step_us(1) == pytest.approx(100.0 * waits)
     assert time.process_time() - begun < 2.0
+
+
+@pytest.mark.parametrize(
+    ("plain", "constant"),
+    [
+        (9_000.0, pytest.approx(1.0, abs=0.02)),  # the host's pace tells
+        (13_000.0, pytest.approx(1.5, abs=0.1)),
+        (CONSTANT_MOST * 20_000.0, CONSTANT_MOST),  # beyond that nothing is known
+    ],
+)
+def test_a_step_that_took_longer_without_a_profiler_did_so_by_the_hosts_own_work(plain: float, constant: float) -> None:
+    """Of a step of 10 ms the host launches for 2 and is at something else for 8, of which the device works in 2: that it worked a
+    quarter longer would explain none of it, and what the work's going saves would be lost with it."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = 10_000.0 * k
+        b.step(t, 10_000.0)
+        for i in range(20):
+            b.op("aten::add", t + 100 * i, 90)
+            b.kernel("add", t + 200 * i + 20, 200.0, launched=t + 100 * i + 10)
+    facts = _facts(b, plain=plain)
+    assert facts.whatif.pace.constant == constant
+    assert facts.whatif.pace.device == pytest.approx(USUAL_DEVICE, abs=DEVICE_SPREAD)
+    if plain == 13_000.0:
+        gone = spans.of((10_000.0 * k + 2000, 10_000.0 * k + 10_000) for k in range(4))
+        left = 1.0 - facts.whatif.saving(Change(host=gone)) / facts.base_us
+        assert plain * left == pytest.approx(USUAL_DEVICE * 4000.0, rel=0.02)

@@ -54,6 +54,8 @@ class Pace:
 
     host: float = 1.0
     device: float = 1.0
+    constant: float = 1.0
+    """Of the host's time that no profiler slows, which differs from run to run all the same."""
 
 
 AS_RECORDED = Pace()
@@ -159,8 +161,8 @@ class _Layout(NamedTuple):
     constant: F64
     """What takes as long without one."""
 
-    def at(self, pace: float) -> F64:
-        return pace * self.paced + self.constant
+    def at(self, pace: Pace) -> F64:
+        return pace.host * self.paced + pace.constant * self.constant
 
 
 class _Player:
@@ -180,7 +182,7 @@ class _Player:
             stays *= np.array([parts.get(row, 1.0) for row in replay.rows.tolist()]) if parts else 1.0
         gaps *= np.array([change.merged.get(row, 1.0) for row in replay.rows.tolist()]) if change.merged else 1.0
         takes: F64 = replay.added * stays * pace.device + replay.own_gap * gaps
-        own = replay.layout(change).at(pace.host)
+        own = replay.layout(change).at(pace)
         arrives = own[: len(takes)] + replay.delay * pace.host
         arrives[stays == 0] = -np.inf
         left = [at for at, wait in enumerate(replay.waits) if wait.call not in change.waits]
