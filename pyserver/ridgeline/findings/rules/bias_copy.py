@@ -10,8 +10,8 @@ import numpy as np
 from ridgeline.findings import spans, words
 from ridgeline.findings.blocking import direction_of
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.convolution_copies import CONVOLUTIONS
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.rules.channels_last import CONVOLUTIONS
 from ridgeline.profile import SourceRef
 
 BIAS_OPS = ("aten::addmm", "aten::addmv", "aten::baddbmm", "extern_kernels.addmm")
@@ -48,7 +48,7 @@ def rule(facts: Facts) -> list[Candidate]:
         if chain[0] in BIAS_OPS or (chain[0] == "aten::copy_" and any(c in BIAS_OPS for c in chain)):
             bias[key].append(row)
         elif any(c in CONVOLUTIONS for c in chain):
-            continue  # a matter of layout: ``channels-last``
+            continue  # a matter of layout: ``channels_last``, ``convolution_operands``
         elif key is not None and at is not None and not any(word in (at.text or "") for word in ASKED):
             silent = next((c for c in chain if c in SILENT_OPS), None)
             if silent is not None:

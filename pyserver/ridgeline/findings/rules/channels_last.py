@@ -7,15 +7,10 @@ from collections import defaultdict
 
 from ridgeline.findings import words
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.convolution_copies import layout_copies
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.places import related
 from ridgeline.findings.whatif import gain
-
-TRANSPOSES = ("nchwtonhwc", "nhwctonchw")
-"""In the names of cuDNN's kernels."""
-CONVOLUTIONS = ("aten::_convolution", "aten::convolution", "aten::cudnn_convolution", "aten::convolution_backward")
-"""Ops within which ``contiguous`` copies an operand whose layout is not that of the other (a batch in NCHW, weights in NHWC)."""
-
 
 NORMS = {"aten::native_batch_norm": (3, 0.26), "aten::native_batch_norm_backward": (5, 0.58)}
 """Batch normalisation by torch's own kernels: how often each element is read or written (statistics 1, result 2; gradient 5), and
@@ -26,51 +21,59 @@ OTHER_LAYOUT = "channels_last"
 ITEMSIZE = {"float": 4, "c10::Half": 2, "c10::BFloat16": 2}
 
 
+ADVICE = {
+    "model": "model.to(memory_format=torch.channels_last) and the same for the input: cuDNN then needs no transposes.",
+    "unknown": "If model and input are in NCHW (no strides were recorded): model.to(memory_format=torch.channels_last) and the same for "
+    "the input.",
+    "input": "The model is channels-last already; make what goes in so as well: x.to(memory_format=torch.channels_last) where it is made, "
+    "best where the loader makes it, and no view or reshape that undoes it.",
+}
+"""By what is not channels-last."""
+
+
 def rule(facts: Facts) -> list[Candidate]:
     if facts.on_cpu:
         return []
-    rows = [r for r in facts.recorded_work if _transposes(facts, r)]
-    if not rows:
-        return []
-    norms = _norms(facts)
+    of: dict[str, list[int]] = defaultdict(list)
+    for copy in layout_copies(facts):
+        if copy.why in ADVICE:
+            of[copy.why].append(copy.row)
+    if "unknown" in of and len(of) > 1:  # they are what the others are
+        of[max((why for why in of if why != "unknown"), key=lambda why: facts.time_of(of[why]))] += of.pop("unknown")
+    return [_candidate(facts, why, sorted(rows)) for why, rows in of.items()]
+
+
+def _candidate(facts: Facts, why: str, rows: list[int]) -> Candidate:
+    norms = _norms(facts) if why != "input" else {}
     claims, saving = gain(facts, dict.fromkeys(rows, 0.0) | norms)
     total, normed = facts.time_of(rows), facts.time_of(norms)
     after = sum(part * float(facts.work.time[row]) for row, part in norms.items())
     lines = facts.by_line(rows)
-    return [
-        Candidate(
-            code="channels-last",
-            title="Convolutions transpose their tensors",
-            fact=f"{words.count(len(rows) / facts.n)} layout transposes {facts.per} around convolutions take {words.time(facts.per_step(total))}."
-            + (
-                f" Batch normalisation takes {words.time(facts.per_step(normed))} in this layout, about "
-                f"{words.time(facts.per_step(after))} in the other."
-                if norms
-                else ""
-            ),
-            advice="model.to(memory_format=torch.channels_last) and the same for the input: cuDNN then needs no transposes.",
-            at=lines[0][0],
-            cost_us=total + normed - after,
-            saving_us=saving,
-            claims=claims,
-            evidence={
-                "transposes_per_step": len(rows) / facts.n,
-                "transposes_us_per_step": facts.per_step(total),
-                "norms_us_per_step": facts.per_step(normed) if norms else None,
-                "norms_us_per_step_channels_last": facts.per_step(after) if norms else None,
-                "related": related(facts, lines, lines[0][0]),
-            },
-        )
-    ]
-
-
-def _transposes(facts: Facts, row: int) -> bool:
-    """A transposing kernel of cuDNN's, or a copy to another layout that a convolution makes of its operand."""
-    name = facts.names[int(facts.work.name[row])].lower()
-    if any(t in name for t in TRANSPOSES):
-        return True
-    chain = facts.chain_of(row)
-    return "aten::copy_" in chain and "aten::contiguous" in chain and any(c in CONVOLUTIONS for c in chain)
+    around = "around convolutions whose weights are channels-last" if why == "input" else "around convolutions"
+    return Candidate(
+        code="channels-last",
+        title="Convolutions transpose their tensors" if why != "input" else "Convolutions transpose what goes in",
+        fact=f"{words.things(len(rows) / facts.n, 'layout transpose')} {facts.per} {around} take {words.time(facts.per_step(total))}."
+        + (
+            f" Batch normalisation takes {words.time(facts.per_step(normed))} in this layout, about "
+            f"{words.time(facts.per_step(after))} in the other."
+            if norms
+            else ""
+        ),
+        advice=ADVICE[why],
+        at=lines[0][0],
+        cost_us=total + normed - after,
+        saving_us=saving,
+        claims=claims,
+        evidence={
+            "not_channels_last": why,
+            "transposes_per_step": len(rows) / facts.n,
+            "transposes_us_per_step": facts.per_step(total),
+            "norms_us_per_step": facts.per_step(normed) if norms else None,
+            "norms_us_per_step_channels_last": facts.per_step(after) if norms else None,
+            "related": related(facts, lines, lines[0][0]),
+        },
+    )
 
 
 def _norms(facts: Facts) -> dict[int, float]:
