@@ -164,6 +164,11 @@ class LoaderInfo:
     without workers, and in recordings of earlier versions."""
     plain_us: float | None = None
     """Middle of the waits while nothing was recorded; None where there were none, or the recording is of an earlier version."""
+    draws: list[Interval] | None = None
+    """When, within ``waits``, the loop's own thread was in the sampler for indices: with workers for a batch that many ahead. None where
+    torch does not tell, and in recordings of earlier versions."""
+    plain_drawn_us: float | None = None
+    """Middle of what of a wait went into that while nothing was recorded."""
     plain_waits: int = 0
     """How many these were."""
     plain_late: int = 0

@@ -10,6 +10,8 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+from . import drawing
+from .drawing import Draw
 from .handover import Asked, contents
 from .timeline import user_frames
 
@@ -20,8 +22,9 @@ PLAIN_STATES = ("settle", "plain", "deferred", "done")
 BATCHES = 3
 """Batches of a loader that are looked into."""
 
-Wait = tuple[int, int, int, "bool | None"]
-"""Start and end, the time that the waiting thread computed meanwhile, and whether the batch was ready."""
+Wait = tuple[int, int, int, "bool | None", "tuple[Draw, ...] | None"]
+"""Start and end, the time that the waiting thread computed meanwhile, whether the batch was ready, and when indices were drawn (None
+where torch does not tell)."""
 
 
 @dataclass
@@ -34,6 +37,8 @@ class Row:
     waits: list[Wait] = field(default_factory=list)
     plain: list[int] = field(default_factory=list)
     """Nanoseconds of the waits while nothing was recorded, but for the first of an iterator, which begins an epoch."""
+    plain_drawn: list[int] = field(default_factory=list)
+    """Nanoseconds of each of these that indices were drawn in."""
     late: int = 0
     """Of these, those for a batch that a worker had not made yet."""
     looked: int = 0
@@ -44,6 +49,8 @@ class Row:
             self.waits.append(wait)
         if plain and len(self.plain) < WAITS:
             self.plain.append(wait[1] - wait[0])
+            if wait[4] is not None:
+                self.plain_drawn.append(drawing.took_ns(wait[4]))
             self.late += wait[3] is False
         if self.looked < BATCHES and self.batch is not None:
             self.looked += 1
@@ -60,17 +67,20 @@ class Row:
             for wait in self.waits
             if any(wait[0] < window["end_ns"] and wait[1] > window["start_ns"] for window in windows)
         ]
-        waited = sum(end - start for start, end, _, _ in inside)
-        computed = sum(cpu for _, _, cpu, _ in inside)
+        waited = sum(wait[1] - wait[0] for wait in inside)
+        computed = sum(wait[2] for wait in inside)
+        draws = None if any(wait[4] is None for wait in inside) else [draw for wait in inside for draw in wait[4] or ()]
         tensors, size = self.batch if self.looked and self.batch is not None else (None, None)
         return {
             **self.settings,
             "file": self.file,
             "line": self.line,
-            "waits": [{"start_ns": start, "end_ns": end} for start, end, _, _ in inside],
+            "waits": [{"start_ns": wait[0], "end_ns": wait[1]} for wait in inside],
+            "draws": None if draws is None else [{"start_ns": start, "end_ns": end} for start, end in draws],
             "cpu_share": min(1.0, computed / waited) if waited > 0 else None,
-            "ready": [ready for _, _, _, ready in inside] if self.settings["num_workers"] else [],
+            "ready": [wait[3] for wait in inside] if self.settings["num_workers"] else [],
             "plain_us": median(self.plain) / 1e3 if self.plain else None,
+            "plain_drawn_us": median(self.plain_drawn) / 1e3 if self.plain_drawn else None,
             "plain_waits": len(self.plain),
             "plain_late": self.late,
             "batch_tensors": tensors,
@@ -100,6 +110,7 @@ class Loaders:
         """``torch.utils.data.dataloader``"""
         base: Any = module._BaseDataLoaderIter  # type: ignore[attr-defined,unused-ignore]
         start, fetch = base.__init__, base.__next__
+        timed = drawing.hook(base)
         loaders = self
 
         def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
@@ -109,10 +120,12 @@ class Loaders:
         def __next__(self: Any) -> Any:
             loaders._mark("loader", id(type(self)))
             asked = Asked(self)
+            drawing.begin(self)
             begin, computed = time.time_ns(), time.thread_time_ns()
             batch = fetch(self)
             end, computed = time.time_ns(), time.thread_time_ns() - computed
-            loaders._note(self, (begin, end, computed, asked.ready()), batch)
+            draws = drawing.end(self)
+            loaders._note(self, (begin, end, computed, asked.ready(), draws if timed else None), batch)
             return batch
 
         base.__init__, base.__next__ = __init__, __next__

@@ -8,6 +8,7 @@ from statistics import median
 
 from ridgeline.findings import spans
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.spans import Spans
 from ridgeline.sidecar import LoaderInfo
 
 SEND_US, SEND_US_PER_TENSOR, SEND_US_PER_MB = 400.0, 250.0, 650.0
@@ -99,13 +100,21 @@ def by_readiness(facts: Facts, loader: LoaderInfo | None, waits: list[Wait]) -> 
     return [wait for wait in waits if wait[0] not in ready], [wait for wait in waits if wait[0] in ready]
 
 
-def plain_share(facts: Facts, loader: LoaderInfo | None, waits: list[Wait]) -> float | None:
+def plain_share(
+    facts: Facts, loader: LoaderInfo | None, waits: list[Wait], drawing: Spans | None = None
+) -> float | None:
     """On a CPU, without workers: an unprofiled wait over a recorded one, at most 1, both in their middles; None where that was not
-    measured. Fetching is Python, a call an item, and the recorder slows calls more than it slows arithmetic."""
+        measured. Fetching is Python, a call an item, and the recorder slows calls more than it slows arithmetic. ``drawing``: indices drawn
+    meanwhile, which are then no part of either."""
     if not (facts.on_cpu and waits) or loader is None or loader.num_workers or not _measured(loader):
         return None
-    recorded = median(end - start for start, end, _, _ in waits)
-    return min(1.0, (loader.plain_us or 0.0) / recorded) if recorded > 0 else None
+    plain, drawn = loader.plain_us or 0.0, drawing if drawing is not None else spans.nothing()
+    recorded = median(
+        end - start - spans.measure(spans.intersect(drawn, spans.of([(start, end)]))) for start, end, _, _ in waits
+    )
+    if drawing is not None:
+        plain = max(0.0, plain - (loader.plain_drawn_us or 0.0))
+    return min(1.0, plain / recorded) if recorded > 0 else None
 
 
 def _measured(loader: LoaderInfo) -> bool:

@@ -2,7 +2,8 @@
 
 On an accelerator only the waits during which the device idles cost anything (a full queue hides the rest); on a CPU all
 of them do, since the loop itself stands still. Waits for a batch that was there when it was asked for are its handing over: the
-workers keep up, and more of them would change nothing.
+workers keep up, and more of them would change nothing. Nor would they where the time goes into drawing indices: samplers run in the
+loop's own thread.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from ridgeline.findings import loading, spans, words
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.drawing import LEFT, Drawn, drawn
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.loading import Batches, Wait
 from ridgeline.findings.spans import Spans
@@ -39,9 +41,13 @@ def rule(facts: Facts) -> list[Candidate]:
     for which in sorted({w[3] for w in facts.loader_waits}):
         mine = [w for w in facts.loader_waits if w[3] == which]
         loader = facts.sidecar.loaders[which] if facts.sidecar is not None and which >= 0 else None
+        drawing = drawn(facts, loader, mine)
+        apart = drawing is not None and min(drawing.share_pct(facts), drawing.exposed_pct(facts)) >= SHARE_PCT
+        if drawing is not None and apart:
+            found.append(_drawing(facts, loader, mine, drawing))
         late, ready = loading.by_readiness(facts, loader, mine)
         for waits, judge in ((late, _waiting), (ready, _handed_over)):
-            waited = Waited.of(facts, loader, waits)
+            waited = Waited.of(facts, loader, waits, drawing, apart=apart)
             if waited.share_pct >= SHARE_PCT and waited.exposed_pct >= SHARE_PCT:
                 found.append(judge(facts, loader, waited))
     return found
@@ -61,12 +67,19 @@ class Waited:
     """Unprofiled over recorded wait, where that was measured."""
     share_pct: float
     exposed_pct: float
+    drawing_us: float
+    """Of these, without workers, what goes into drawing indices, where that is too little to be judged by itself."""
 
     @staticmethod
-    def of(facts: Facts, loader: LoaderInfo | None, waits: list[Wait]) -> Waited:
+    def of(
+        facts: Facts, loader: LoaderInfo | None, waits: list[Wait], drawing: Drawn | None = None, *, apart: bool = False
+    ) -> Waited:
         waited = facts.clip(spans.of((w[0], w[1]) for w in waits))
+        drawing_us = 0.0 if drawing is None else spans.measure(spans.intersect(waited, drawing.spans))
+        if drawing is not None and (apart or _workers(facts, loader) != 0):
+            waited, drawing_us = spans.subtract(waited, drawing.spans), 0.0
         exposed = waited if facts.on_cpu else spans.intersect(waited, facts.idle)
-        plain = loading.plain_share(facts, loader, waits)
+        plain = loading.plain_share(facts, loader, waits, drawing.spans if drawing is not None and apart else None)
         stands_for = 1.0 if plain is None else min(1.0, plain / facts.plain_scale)
         total, real = spans.measure(waited), facts.real(exposed)
         return Waited(
@@ -78,6 +91,7 @@ class Waited:
             plain=plain,
             share_pct=100.0 * stands_for * total / facts.recorded_us,
             exposed_pct=100.0 * stands_for * real / facts.base_us,
+            drawing_us=drawing_us,
         )
 
     @property
@@ -87,6 +101,48 @@ class Waited:
     def plain_us(self, facts: Facts) -> float:
         """Without a recorder; of a device's host as recorded."""
         return self.total_us * (facts.plain_scale if self.plain is None else self.plain)
+
+
+def _drawing(facts: Facts, loader: LoaderInfo | None, waits: list[Wait], drawing: Drawn) -> Candidate:
+    """For indices."""
+    workers, at = _workers(facts, loader), drawing.at
+    exposed = drawing.exposed(facts)
+    saving = drawing.saving_us(facts)
+    cost = facts.real(exposed) * drawing.stands_for
+    if not facts.on_cpu:
+        # No profiler slows it: what the steps, played again, lose by it is more of it than of other idle time.
+        cost = max(cost, min(saving, spans.measure(exposed)))
+    length = spans.measure(drawing.spans) if drawing.plain_us is None else drawing.plain_us
+    once = drawing.once(facts, SHARE_PCT)
+    where = f" ({at.file.rsplit('/', 1)[-1]}:{at.line})" if at is not None else ""
+    others = (
+        "workers fetch what is drawn there, and take none of it over" if workers else "workers would not take it over"
+    )
+    return Candidate(
+        code="data-loading",
+        title="The loop draws the indices of its batches",
+        fact=f"The sampler takes {words.time(facts.per_step(length))} {facts.per}{where}, {words.percent(drawing.share_pct(facts))} of "
+        f"{facts.whole}: it runs in the loop's own thread (num_workers={workers}); {others}."
+        + (" That was in one step only: confirm over more steps." if once else ""),
+        advice="Draw for an epoch at once, or keep what each draw computes anew (the running sum of the weights: torch.searchsorted, "
+        "np.searchsorted), or let the data set draw (an IterableDataset does it in the workers).",
+        at=_line(facts, loader, waits),
+        cost_us=cost,
+        saving_us=saving,
+        claims=exposed,
+        stands_for=drawing.stands_for,
+        hint=once,
+        evidence={
+            "drawing_us_per_step": facts.per_step(spans.measure(drawing.spans)),
+            "exposed_us_per_step": facts.per_step(spans.measure(exposed)),
+            "unprofiled_us_per_step": None if drawing.plain_us is None else facts.per_step(drawing.plain_us),
+            "known_by": "the agent's clock" if drawing.timed else "the statements in the loop's thread",
+            "num_workers": workers,
+            "threshold_pct": SHARE_PCT,
+            "assumed_speedup": 1.0 / LEFT,
+            "related": [] if at is None else [{"file": at.file, "line": at.line, "text": "draws the indices"}],
+        },
+    )
 
 
 def _waiting(facts: Facts, loader: LoaderInfo | None, waited: Waited) -> Candidate:
@@ -110,7 +166,7 @@ def _waiting(facts: Facts, loader: LoaderInfo | None, waited: Waited) -> Candida
         code="data-loading",
         title="The step waits for the data loader",
         fact=f"The loop waits {words.time(facts.per_step(length))} {facts.per} for its next batch, "
-        f"{words.percent(waited.share_pct)} of {facts.whole}{known}.{only}",
+        f"{words.percent(waited.share_pct)} of {facts.whole}{known}.{only}{_part_drawn(facts, waited)}",
         advice=_advice(workers, wanted, slowest, worth),
         at=_line(facts, loader, waited.waits),
         cost_us=waited.cost_us,
@@ -166,6 +222,7 @@ def _evidence(
         "num_workers": workers,
         "threshold_pct": SHARE_PCT,
         "handing_over_us_per_step": facts.per_step(batches.ready_us),
+        "drawing_us_per_step": facts.per_step(waited.drawing_us),
     }
     if loader is not None:
         evidence |= {
@@ -178,6 +235,14 @@ def _evidence(
             "batch_bytes": loader.batch_bytes,
         }
     return evidence
+
+
+def _part_drawn(facts: Facts, waited: Waited) -> str:
+    """Where it is a tenth of it or more."""
+    if waited.drawing_us < WORTH * waited.total_us or not waited.drawing_us:
+        return ""
+    part = waited.plain_us(facts) * waited.drawing_us / waited.total_us
+    return f" {words.time(facts.per_step(part))} of it is the sampler's, which workers would not take over."
 
 
 def _workers(facts: Facts, loader: LoaderInfo | None) -> int | None:
@@ -206,6 +271,8 @@ def _saving(
     free = int(cores) if known and isinstance(cores, int) else MAX_WORKERS
     total = waited.plain_us(facts)
     rest = max(0.0, facts.recorded_us * scale - total) if scale < 1.0 else facts.recorded_us - waited.total_us
+    drawing = total * waited.drawing_us / waited.total_us if waited.total_us > 0 else 0.0  # which stays in the loop
+    total, rest = total - drawing, rest + drawing
     computing = total * (loader.cpu_share if loader is not None and loader.cpu_share is not None else 1.0)
     load, own = total, rest + batches.ready_us
     if facts.on_cpu:
