@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ridgeline import index, own_categories, profile_io
+from ridgeline.assemble.counted import counted_steps
 from ridgeline.assemble.cut import end_with_steps, holds_start
 from ridgeline.assemble.devices import (
     category_rows,
@@ -163,6 +164,9 @@ def analyze(recording: Recording) -> ProfileDocument:
         source_roots=recording.source_roots,
     )
     window = window_of(trace, work)
+    if looped is not None:
+        recording.sidecar, unknown = counted_steps(trace, recording.sidecar, window)
+        looped = "; ".join(filter(None, [looped, unknown]))
     direct = direct_launches(trace, work, recording.sidecar)
     totals = totals_of(trace, work, window, recording.sidecar)
     step_wall_us = steps_us(totals, window, on_cpu=work.on_cpu)

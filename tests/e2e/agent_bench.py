@@ -44,6 +44,8 @@ class Runner:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     runs: int = 0
+    main: Path = MAIN
+    """The agent, or a script that starts it differently."""
 
     def program(self, name: str, text: str) -> Path:
         path = self.folder / name
@@ -62,7 +64,7 @@ class Runner:
         folder.mkdir()
         spec = {"run_dir": str(folder), "target": str(target), "args": list(args), **options}
         (folder / "spec.json").write_text(json.dumps(spec))
-        return AgentRun(folder, self._run([sys.executable, str(MAIN), str(folder / "spec.json")]))
+        return AgentRun(folder, self._run([sys.executable, str(self.main), str(folder / "spec.json")]))
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

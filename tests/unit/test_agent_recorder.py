@@ -412,7 +412,7 @@ def test_work_of_an_accelerator_that_the_recording_missed_is_said(
     recorder: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.stop()
-    monkeypatch.setattr("ridgeline.agent.recorder.accelerators", lambda *args: ["cuda"])
+    monkeypatch.setattr("ridgeline.agent.recordings.accelerators", lambda *args: ["cuda"])
     recorder.publish_best()
     assert any("no work of cuda was recorded" in note for note in recorder.notes)
 

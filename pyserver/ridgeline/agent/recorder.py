@@ -9,6 +9,7 @@
 ``window``  the recording proper, as long as ``sizing`` says.
 ``bare``    on a CPU, a few steps are recorded once more, without their lines (``bare``).
 ``plain``   CUPTI is detached (``cupti``), unprofiled steps follow, then the result is published.
+``counted`` the same after ``timer``: no steps are seen, but the allocations of the device's memory are counted (``counted``).
 ``user``    the program's own profiler is at work; ours keeps out of its way and harvests it.
 ``done``    published; markers cost one comparison.
 """
@@ -16,21 +17,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Hashable
 
-from .calls import UnfinishedCalls
-from .detaching import Detaching
-from .guard import Guard
-from .kineto import accelerators, mute
-from .labels import Scopes
-from .plain import StepTimes
+from .kineto import mute
 from .session import OpenRecording
-from .sizing import Sizing
-from .spec import Spec
 from .steady import Steady, Track
-from .take import FEW, NO_CLOCK, ORDER, Take, Takes
-from .timeline import Timeline
+from .stretches import Stretches
+from .take import NO_CLOCK
 
 AGAIN = 2
 """A window whose device records have lost their clock likewise; each try costs as much as a window."""
@@ -38,48 +31,10 @@ SPOILED = 3
 """A window with a compilation inside is recorded anew, this many times."""
 
 
-class Recorder:
+class Recorder(Stretches):
     """Thread-safe. ``publish(take)`` is called once, from the thread whose marker completed the result."""
 
-    def __init__(
-        self,
-        torch: Any,
-        spec: Spec,
-        timeline: Timeline | None,
-        scopes: Scopes,
-        publish: Callable[[Take], None],
-        progress: Callable[..., None],
-        complain: Callable[[str, BaseException | str], None],
-    ) -> None:
-        self.torch, self.spec, self.timeline = torch, spec, timeline
-        self.scopes = scopes
-        self._publish, self._progress, self._complain = publish, progress, complain
-        self.steady = Steady(spec.warmup)
-        self.calls = UnfinishedCalls(torch.__path__[0])
-        self.state = "off"
-        self.times = StepTimes()
-        self.takes = Takes()
-        self.notes: list[str] = []
-        self.state_since_ns = time.time_ns()
-        self._guarded = Guard(self._failed)
-        self._open_one: OpenRecording | None = None
-        self.sizing = Sizing(spec, self.notes.append)
-        self._spoiled = 0
-        self._again = 0
-        self.compiling = False
-        self.forced: str | None = None
-        self.cupti_left: bool | None = None
-        """Whether the plain steps ran with CUPTI detached; None where there was none, or no such steps."""
-        self.before_session: Callable[[], None] = self.takes.secure
-        self.detaching = Detaching(torch, spec, self.calls)
-        self.early_wanted = False
-        """Another early recording should follow, once the scopes of the last one have closed."""
-
     # ------------------------------------------------------------------ entry points
-    def _failed(self, error: BaseException) -> None:
-        self._complain(f"recorder in state {self.state}", error)
-        self._set("done")
-
     def mark(self, kind: str, key: Hashable) -> None:
         """One step marker of the program."""
         if self.state in ("done", "off"):
@@ -158,57 +113,6 @@ class Recorder:
         self.mark("profiler_step", "manual")
 
     # ------------------------------------------------------------------ for ``watch``
-    def end_early(self) -> int | None:
-        """Time is up for the early recording of a program without steps; its events, None if it had ended already."""
-        counted: list[int] = []
-
-        def end() -> None:
-            if self.state == "early" and self._open_one is not None:
-                take = self._close(keep=True)
-                self._set("settle")
-                if take is not None:
-                    take.cut = True
-                    elapsed = max(take.window["end_ns"] - take.window["start_ns"], 1)
-                    self.sizing.events_per_ns = take.events / elapsed
-                    counted.append(take.events)
-
-        self._guarded(end)
-        return counted[0] if counted else None
-
-    def early_again(self) -> None:
-        """Go on with another early recording: the last one held little, or no device. Now, or when asked again."""
-
-        def begin() -> None:
-            if self.state == "settle" and self.calls.ended():
-                self.early_wanted = False
-                self._open("early", None, "whole")
-
-        self._guarded(begin)
-
-    def open_timer(self, reason: str, length_ns: int) -> int:
-        """Record a stretch of time; returns how long it should be, at most ``length_ns``, for its events to fit."""
-
-        def begin() -> None:
-            if self.state == "settle" and self.calls.ended():
-                self._open("timer", None, reason)
-
-        self._guarded(begin)
-        return self.sizing.stretch(length_ns)
-
-    def close_timer(self) -> Take | None:
-        """The take of the open timer stretch, None if something else has ended it."""
-        taken: list[Take] = []
-
-        def end() -> None:
-            if self.state == "timer":
-                take = self._close(keep=True)
-                self._set("settle")
-                if take is not None:
-                    taken.append(take)
-
-        self._guarded(end)
-        return taken[0] if taken else None
-
     def close_window(self) -> None:
         """No marker came for a long time: what is there has to do."""
 
@@ -223,7 +127,7 @@ class Recorder:
         self._guarded(end)
 
     def finish_plain(self) -> None:
-        self._guarded(lambda: self._publish_best() if self.state in ("bare", "plain") else None)
+        self._guarded(lambda: self._publish_best() if self.state in ("bare", "plain", "counted") else None)
 
     @property
     def leaving(self) -> bool:
@@ -288,21 +192,12 @@ class Recorder:
 
         self._guarded(close)
 
-    def best(self) -> Take | None:
-        return self.takes.best
-
     # ------------------------------------------------------------------ transitions
-    def _set(self, state: str) -> None:
-        if self.state == "bare":
-            self.times.bare.end()
-        self.state = state
-        self.state_since_ns = time.time_ns()
-
     def _mark(self, kind: str, key: Hashable, now: int) -> None:
         track, interval = self.steady.mark(kind, key, now)
         leads = self.steady.leader() is track
         one = self._open_one
-        if leads and self.state not in ("bare", "plain"):
+        if leads and self.state not in ("bare", "plain", "counted"):
             self._progress("recording" if one is not None else "warming_up", step=track.count)
         if one is not None and one.started_ns:
             one.mark(track, now)
@@ -377,16 +272,6 @@ class Recorder:
         elif self.times.after(interval, now, self.torch):
             self._publish_best()
 
-    def _publish_best(self) -> None:
-        take = self.best()
-        self._set("done")
-        if take is not None:
-            take.window.update(self.times.beside())
-            self.notes += take.unseen(accelerators(self.torch, self.spec.device))
-            self._publish(take)
-            if self.spec.then == "continue":
-                self.detaching.want(take.recording.devices)
-
     def _compile_started(self) -> None:
         self.compiling = True
         self.steady.disturb()
@@ -395,6 +280,7 @@ class Recorder:
         if one is None:
             if self.state == "bare":  # operators on fake tensors are no work
                 self._after("plain")
+            self.counted.disturb()
             return
         if self.state in ("timer", "warm"):
             self._close(keep=True)
@@ -414,36 +300,3 @@ class Recorder:
             self._open_one.resume()
         if self.state == "settle":
             self._set("settle")  # counts anew for the timer
-
-    # ------------------------------------------------------------------ recordings
-    def _open(self, state: str, driver: Track | None, reason: str) -> None:
-        self.before_session()
-        self._open_one = OpenRecording(
-            self.torch, self.spec, self.timeline, self.scopes, state, reason, driver, self.sizing.steps()
-        )
-        self._start(state, self._open_one)
-
-    def _start(self, state: str, one: OpenRecording) -> None:
-        self._progress("recording", step=None if one.driver is None else one.driver.count)
-        self.detaching.attached()
-        one.start()
-        self.steady.restamp(one.started_ns)
-        self._set(state)
-
-    def _close(self, keep: bool) -> Take | None:
-        """End the open recording, if there is one; with ``keep`` it becomes a take, and the best take stays."""
-        one, self._open_one = self._open_one, None
-        if one is None:
-            return None
-        take = one.close(keep)
-        self.calls.note()
-        if take is None:
-            return None
-        if take.order == NO_CLOCK:
-            self.notes.append("a recording gave the device's times in another clock than the host's, and is of no use")
-        if not take.window["steps"]:
-            take.events = one.recording.event_count()
-        self.takes.add(take)
-        if take is self.takes.best and take.order in (ORDER["window"], FEW):
-            self.times.profiled = [step["end_ns"] - step["start_ns"] for step in take.window["steps"]]
-        return take

@@ -90,6 +90,8 @@ def why_not_steady(recorder: Recorder, how: str) -> str:
             "no other could be opened, so the first one is shown"
         )
     if take.window["reason"] in ("timer", "after"):
+        if recorder.counted.begun:  # it was the last one
+            return ""
         return f"the program ended{ended}; no steps were seen in it, so a stretch of time is shown"
     if take.window["reason"] == "whole" and take.cut and not steps:
         seconds = (take.window["end_ns"] - take.window["start_ns"]) / 1e9

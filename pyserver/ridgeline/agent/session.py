@@ -7,7 +7,7 @@ import time
 from itertools import pairwise
 from typing import Any
 
-from . import machine
+from . import counted, machine
 from .kineto import Recording, initialize, mute
 from .labels import Scopes
 from .spec import Spec
@@ -48,6 +48,7 @@ class OpenRecording:
         self._scheduled: tuple[int, int] | None = None
         self._awake: int | None = None
         self._computed = (0, 0)
+        self._allocated: int | None = None
 
     def prepare(self) -> None:
         """Warm the profiler up: what happens from now on until ``start`` pays for its beginning and is not recorded."""
@@ -62,6 +63,7 @@ class OpenRecording:
         self._scheduled = machine.scheduled()
         self.started_ns = time.time_ns()
         self._awake = machine.awake()
+        self._allocated = counted.allocations(self._torch, self.recording.devices)
         self._computed = threading.get_ident(), time.thread_time_ns()
         if self.driver is not None:
             self._marks[self.driver.kind, self.driver.order] = [self.started_ns]
@@ -123,6 +125,7 @@ class OpenRecording:
         computed = time.thread_time_ns() - computed if same else 0
         began, ended, lasted = self._awake, machine.awake(), time.time_ns() - self.started_ns
         before, after = self._scheduled, machine.scheduled()
+        allocated = counted.allocations(self._torch, self.recording.devices)
         lines = None
         if self._timeline is not None:
             self._timeline.stop()
@@ -147,6 +150,7 @@ class OpenRecording:
             "lines": lines is not None and bool(lines.threads),
             "running": computed / lasted if same and lasted > 0 else None,
             "complete": complete,
+            "allocations": counted.between(self._allocated, allocated),
             "ran_ns": None if before is None or after is None else max(after[0] - before[0], 0),
             "waited_ns": None if before is None or after is None else max(after[1] - before[1], 0),
             "asleep_ns": None if began is None or ended is None else max(lasted - (ended - began), 0),

@@ -111,8 +111,10 @@ class Watch:
             self._act(self._end_timer)
         elif state in ("warm", "window") and age > 3 * LONGEST_NS:
             self._act(recorder.close_window)
-        elif state in ("bare", "plain") and age > 5 * PLAIN_NS:
+        elif state in ("bare", "plain", "counted") and age > 5 * PLAIN_NS:
             self._act(recorder.finish_plain)
+        elif state == "counted" and not recorder.compiling:
+            self._act(recorder.count)
         if recorder.wants_lines and recorder.timeline is not None:
             self._main.call(recorder.timeline.refill, TICK_S)
 
@@ -161,11 +163,11 @@ class Watch:
         if take is None:
             return
         if recorder.forced is not None:
-            recorder.publish_best()
+            recorder.count_plain()
             return
         histogram = take.recording.op_histogram()
         if self._steady(histogram, take):
-            recorder.publish_best()
+            recorder.count_plain()
             return
         self._previous = histogram
         self._next_timer_ns = time.time_ns() + self._backoff_ns
