@@ -88,3 +88,13 @@ def test_the_statement_that_takes_the_device_longest_speaks(small: float, speaks
         b.kernel("gemm", t + 200 + small, 700.0, launched=t + 95)
     (finding,) = _found(b)
     assert finding.line == speaks
+
+
+@pytest.mark.parametrize(("reads", "expected"), [(False, 1), (True, 0)])
+def test_a_size_that_a_tensor_held_is_none_of_the_texts_numbers(reads: bool, expected: int) -> None:
+    b = _ahead()
+    for k in range(6):
+        handed = 300.0 * k
+        b.line(handed + 30, handed + 60, "net.py", 6, "return (place[:, None] - place[None, :]).float()")
+        b.op("aten::item" if reads else "aten::unsqueeze", handed + 30, 5, dims=[[]], types=["long int"])
+    assert len(_found(b)) == expected

@@ -37,11 +37,12 @@ class Constant(NamedTuple):
 
 def constants(tree: ast.Module) -> Iterator[Constant]:
     """Assignments within functions of an expression that is made of constants, to names that nothing writes into later. What one
-    such assignment makes is a constant in the next, and in what is returned; so is what an object was given to keep."""
+    such assignment makes is a constant in the next, and in what is returned; so is what an object was given to keep, and what its methods
+    and properties return."""
     kept: dict[ast.ClassDef | None, set[str]] = {None: set()}
     for function, owner in functions(tree):
         if owner is not None and owner not in kept:
-            kept[owner] = _kept(owner, tree)
+            kept[owner] = _with_returned(owner, tree, _kept(owner, tree))
         yield from _constants_of(function, owner, kept[owner])
 
 
@@ -66,6 +67,43 @@ def _constants_of(function: Function, owner: ast.ClassDef | None, kept: set[str]
         if constant:
             made |= {name for name in names if not unknown and (assigned[name] == 1 or name in again)}
             yield Constant(node, known, pairs, operators, function.lineno)
+
+
+def _with_returned(owner: ast.ClassDef, tree: ast.Module, kept: set[str]) -> set[str]:
+    """And ``self.NAME`` of methods and properties that take nothing and return constants alone, which may be made of one another; unless
+    a class that derives from this one has its own."""
+    heirs, known = list[ast.ClassDef](), {owner.name}
+    classes = [c for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and c is not owner]
+    while more := [c for c in classes if c not in heirs and not known.isdisjoint(map(ast.unparse, c.bases))]:
+        heirs += more
+        known |= {c.name for c in more}
+    own = {f.name for c in heirs for f in c.body if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    stored = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    waiting = [
+        f for f in owner.body if isinstance(f, ast.FunctionDef) and f.name not in own | stored and _takes_nothing(f)
+    ]
+    while found := [f for f in waiting if _returns_constants(f, owner, kept)]:
+        kept = kept | {f"self.{f.name}" for f in found}
+        waiting = [f for f in waiting if f not in found]
+    return kept
+
+
+def _takes_nothing(function: ast.FunctionDef) -> bool:
+    given = function.args
+    names = [a.arg for a in [*given.posonlyargs, *given.args]]
+    return names == ["self"] and not (given.vararg or given.kwonlyargs or given.kwarg)
+
+
+def _returns_constants(function: ast.FunctionDef, owner: ast.ClassDef, kept: set[str]) -> bool:
+    nodes = list(ast.walk(function))
+    if any(
+        isinstance(n, (ast.Yield, ast.YieldFrom, ast.Lambda)) or (isinstance(n, ast.FunctionDef) and n is not function)
+        for n in nodes
+    ):
+        return False
+    returned = {id(n) for n in nodes if isinstance(n, ast.Return)}
+    made = {id(c.statement) for c in _constants_of(function, owner, kept) if c.known}
+    return bool(returned) and returned <= made
 
 
 def _in_one_block(function: Function, assigned: Counter[str]) -> set[str]:

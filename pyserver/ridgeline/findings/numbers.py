@@ -8,6 +8,8 @@ from collections.abc import Iterator
 SHAPES = ("size", "dim", "numel", "len", "int", "float", "round", "abs", "max", "min")
 """Calls that give numbers, or tuples of them."""
 NUMERIC = ("int", "float")
+SIZED = ("arange", "ones", "zeros", "empty", "eye", "tril_indices", "triu_indices")
+"""Constructors of torch's that are given numbers alone, in order."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -87,13 +89,15 @@ def _parameters(function: Function) -> Iterator[str]:
 
 
 def _attributes(owner: ast.ClassDef) -> Iterator[str]:
-    """``self.NAME`` that ``__init__`` assigns a number to, and no other method anything."""
+    """``self.NAME`` that ``__init__`` assigns a number to, and no other method anything; or something that a method gives a constructor
+    of torch's as a size."""
     methods = [f for f in owner.body if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]
     init = next((f for f in methods if f.name == "__init__"), None)
     if init is None:
         return
     later = {ast.unparse(t) for f in methods if f is not init for n in ast.walk(f) for t in _targets(n)}
     known = set(_parameters(init))
+    sizes = {name for f in methods for node in ast.walk(f) for name in _sizes(node)}
     for node in ast.walk(init):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, value = node.targets[0], node.value
@@ -101,8 +105,18 @@ def _attributes(owner: ast.ClassDef) -> Iterator[str]:
             pairs = zip(target.elts, value.elts) if several else [(target, value)]  # type: ignore[attr-defined]
             for one, what in pairs:
                 name = ast.unparse(one)
-                if name.startswith("self.") and name not in later and is_number(what, known):
+                if name.startswith("self.") and name not in later and (name in sizes or is_number(what, known)):
                     yield name
+
+
+def _sizes(node: ast.AST) -> Iterator[str]:
+    """``self.n`` of ``torch.arange(self.n)`` and ``torch.ones((self.n, 2))``."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SIZED):
+        return
+    if isinstance(node.func.value, ast.Name) and node.func.value.id == "torch":
+        for given in node.args:
+            parts = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
+            yield from (ast.unparse(part) for part in parts if isinstance(part, ast.Attribute))
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:

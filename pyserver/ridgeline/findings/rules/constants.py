@@ -25,8 +25,20 @@ JOIN_US = 50.0
 MOST = 2 / 3
 """Of the longest statement's time: statements that take about as much take turns at being it."""
 RELATED = 4
-RANDOM = ("rand", "normal", "uniform", "bernoulli", "multinomial", "poisson", "dropout", "exponential", "geometric")
-"""What the names of operations hold that give another value each time, called by a library's function."""
+RANDOM = (
+    "rand",
+    "normal",
+    "uniform",
+    "bernoulli",
+    "multinomial",
+    "poisson",
+    "dropout",
+    "exponential",
+    "geometric",
+    "::item",
+)
+"""What the names of operations hold that give another value each time, called by a library's function; or one that a tensor held, where
+the text looks like a number."""
 
 
 def rule(facts: Facts) -> list[Candidate]:
