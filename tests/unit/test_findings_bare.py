@@ -122,6 +122,33 @@ def test_waiting_for_a_loader_in_the_same_gap_is_no_work() -> None:
     assert facts.per_step(sum(w.us for w in QuietWork(Quiet(facts)).work(1.0))) == pytest.approx(1000.0, rel=0.01)
 
 
+@pytest.mark.parametrize("ops", [OPS, 3 * OPS])
+def test_python_without_lines_tells_how_quick_the_machine_was(ops: float) -> None:
+    """A loop with lines and then a sort of 1 ms in a gap; after it another gap, a sort of 1 ms. The loop takes none of the sort's time
+    for operators that others slowed."""
+    b = TraceBuilder()
+    for k in range(4):
+        t = k * STEP
+        b.step(t, STEP)
+        for i in range(1000):
+            b.line(t + 5.0 * i, t + 5.0 * i + 5.0, "rank.py", 4 + i % 2, "total += row")
+        b.line(t + 5000.0, t + 6000.0, "train.py", 24, "first.sort()")
+        b.op("aten::addmm", t + 6000.0, OPS)
+        b.line(t + 8000.0, t + 9000.0, "train.py", 25, "second.sort()")
+        b.op("aten::addmm", t + 9000.0, 1000.0)
+    spans, rows = [], []
+    for k in range(5):
+        start = int(1000 * k * (ops + 4000.0))
+        spans.append(Interval(start_ns=start, end_ns=start + int(1000 * (ops + 4000.0))))
+        rows += [[0, 0, start + 2_000_000, int(1000 * ops)], [0, 0, start + int(1000 * (ops + 3000.0)), 1_000_000]]
+    bare = Bare(steps=spans, names=["aten::addmm"], rows=rows)
+    facts = Facts(b.context(sidecar=_sidecar(bare), plain_step_us=ops + 4000.0))
+    found = {w.at.line: facts.per_step(w.us) for w in QuietWork(Quiet(facts)).work(1.0)}
+    assert found[24] == pytest.approx(1000.0, rel=0.02)
+    assert found[25] == pytest.approx(1000.0, rel=0.02)
+    assert sum(found.values()) == pytest.approx(3000.0, rel=0.02)
+
+
 def test_gaps_are_between_operators_that_none_encloses_on_any_thread() -> None:
     start, end = np.array([10.0, 12.0, 30.0, 35.0, 50.0]), np.array([20.0, 15.0, 40.0, 45.0, 60.0])
     found = gaps(start, end, 0.0, 55.0)

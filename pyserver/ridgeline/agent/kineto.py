@@ -186,8 +186,8 @@ class Recording:
         return counts
 
     def rows(self, kinds: dict[str, int]) -> list[tuple[int, str, int, int, int]]:
-        """(what its kind of activity stands for, name, start, nanoseconds, thread) of the events of these kinds; of torch before 2.7,
-        which does not tell kinds, none."""
+        """(what its kind of activity stands for, name, start, nanoseconds, thread) of the events of these kinds; none of a torch
+        that does not tell them."""
         return [
             (kinds[event.activity_type()], event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id())
             for event in self._results().events()

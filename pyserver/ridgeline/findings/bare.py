@@ -18,6 +18,12 @@ SAME = 0.5
 """Part of the steps, of either recording, that must have as many operators as most of the bare ones have: then gaps are compared one by
 one, else all of them together."""
 
+ALIKE = 0.01
+"""Gaps in which lines lie as densely as in one another do not tell what is a line's and what the machine's: one less the square of their
+correlation, about the origin."""
+RATES = (0.5, 2.0)
+"""How much slower a machine is for sharing its cores and caches, or quicker for not."""
+
 
 class Gaps(NamedTuple):
     """Of one step: the times before its first operator, between operators that none encloses, and after the last one. Microseconds.
@@ -40,6 +46,23 @@ def gaps(start: F64, end: F64, lo: float, hi: float) -> Gaps:
     until = np.maximum.accumulate(np.append(lo, end))
     alone = start >= until[:-1]
     return Gaps(np.append(until[:-1][alone], until[-1]), np.append(start[alone], hi))
+
+
+def _rate(spent: F64, looked: F64, meant: F64, otherwise: float) -> float:
+    """How long Python takes in bare steps, of its time in the recorded ones beside their lines: so that, with one cost of a line, all
+    gaps are as long as they are in bare steps, as well as can be. ``otherwise`` where the gaps do not tell. Per gap, shape (n,)."""
+    some = spent > 0
+    spent, looked, meant = spent[some], looked[some], meant[some]
+    weigh = 1.0 / spent
+    dd, dl, ll = (
+        float((weigh * spent * spent).sum()),
+        float((weigh * spent * looked).sum()),
+        float((weigh * looked * looked).sum()),
+    )
+    dg, lg = float((weigh * spent * meant).sum()), float((weigh * looked * meant).sum())
+    apart = dd * ll - dl * dl
+    found = (dg * ll - dl * lg) / apart if len(spent) > 1 and apart > ALIKE * dd * ll else otherwise
+    return float(np.clip(found, *RATES))
 
 
 class Bare:
@@ -74,20 +97,22 @@ class Bare:
     def unprofiled(self, start: F64, end: F64, looks: F64, python_us: float) -> F64:
         """What each part of the recorded steps' Python, which begins and ends so and in which so much was written down, takes of steps
         without lines. ``python_us`` is all of their Python. Over all recorded steps. Shape (n,)."""
-        length = (end - start) * self.rate
+        length = end - start
         if self.matched:
             key, scale = self._place(start)
             size = int(self._first[-1])
             spent: F64 = np.bincount(key[key >= 0], weights=length[key >= 0], minlength=size).astype(np.float64)
             looked: F64 = np.bincount(key[key >= 0], weights=looks[key >= 0], minlength=size).astype(np.float64)
             # Where it is not the whole gap the rest is waiting for a loader, or compilation, which lines do not slow.
-            rest = self._length * self.rate - spent
-            meant: F64 = np.where(spent > 0, np.maximum(self._meant - rest, 0.0), 0.0)
+            meant: F64 = np.where(spent > 0, np.maximum(self._meant - (self._length - spent), 0.0), 0.0)
             spent, looked, meant = self._together(spent), self._together(looked), self._together(meant)
+            once = slice(0, len(self.gap_us))
+            rate = _rate(spent[once], looked[once], meant[once], self.rate)
         else:
-            key, scale = np.zeros(len(start), dtype=np.int64), 1.0
-            spent, looked = np.array([python_us * self.rate]), np.array([looks.sum()])
+            key, scale, rate = np.zeros(len(start), dtype=np.int64), 1.0, self.rate
+            spent, looked = np.array([python_us]), np.array([looks.sum()])
             meant = np.array([self.python_us * len(self.recorded)])
+        length, spent = length * rate, spent * rate
         line = np.divide(np.maximum(spent - meant, 0.0), looked, out=np.zeros(len(spent)), where=looked > 0)
         # What no line explains, and what a step without lines has more of, is shared out by length.
         left = spent - line * looked
