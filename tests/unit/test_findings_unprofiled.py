@@ -60,6 +60,15 @@ def test_an_operation_has_it_that_makes_a_large_block_and_takes_long_enough(
     assert bool(_facts(_program(numbers, us, name), STEP - 500.0).fresh.of_op.any()) is new
 
 
+def test_one_in_which_another_program_had_the_core_has_no_new_memory_for_it() -> None:
+    b = TraceBuilder()
+    for k in range(STEPS):
+        b.step(k * STEP, STEP)
+        b.op("aten::exp", k * STEP, 4000.0 if k == 1 else 100.0, dims=[[NUMBERS]], types=["float"])
+        b.op("aten::mm", k * STEP + 5000.0, 9000.0, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    assert not _facts(b, STEP - 9000.0).fresh.of_op.any()
+
+
 def test_what_fills_a_new_tensor_is_a_part_of_what_makes_it() -> None:
     b = TraceBuilder()
     for k in range(STEPS):
@@ -99,6 +108,24 @@ def test_others_use_of_the_cores_counts_for_neither(running: float, plain_runnin
     plain = 0.8 * STEP if share != 2.0 else STEP
     facts = _facts(_program(numbers=64), plain, Sidecar(windows=[window]))
     assert facts.fresh.share == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("waited", "stretch"), [(0, None), (1, 1.1), (3, 1.3), (50, None)])
+def test_that_others_had_the_core_in_one_of_few_operations_is_chance(waited: int, stretch: float | None) -> None:
+    """One of four, of 4 ms for one; no more than was measured."""
+    b = TraceBuilder()
+    for k in range(STEPS):
+        b.step(k * STEP, STEP)
+        b.op("aten::exp", k * STEP, 1000.0 + (4000.0 if k == 1 else 0.0), dims=[[64]], types=["float"])
+        b.op("aten::mm", k * STEP + 6000.0, 9000.0, dims=[[64, 64], [64, 64]], types=["float", "float"])
+    window = Window(trace="t", reason="stable", ran_ns=10, waited_ns=waited)
+    facts = _facts(b, None, Sidecar(windows=[window]))
+    part = spans.of((k * STEP, k * STEP + (5000.0 if k == 1 else 1000.0)) for k in range(STEPS))
+    computing = overhead.computing(facts, part)
+    usual = STEPS * (1000.0 - overhead.OP_US)
+    assert computing > usual
+    expected = computing if stretch is None else usual * stretch
+    assert computed(facts, part) == pytest.approx(8000.0 - computing + expected)
 
 
 def test_own_time_of_operations_within_one_another() -> None:

@@ -14,6 +14,8 @@ is a larger share than of a recorded one.
 from __future__ import annotations
 
 import math
+import statistics
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -66,15 +68,16 @@ def fresh(facts: Facts) -> Fresh:
     # What operations and Python cost whatever they compute is slowed, and explains a part of the difference.
     own = max(0.0, facts.base_us - overhead.computing(facts, facts.recorded))
     longer = facts.base_us - plain - own * (1.0 - 1.0 / overhead.RECORDED)
-    pages = {
-        row: count
-        for row in np.flatnonzero(facts.all_within(ops.start) & (ops.self_dur >= FAULT_US * LARGE / PAGE)).tolist()
-        if (count := _pages(facts, row)) >= LARGE // PAGE and float(ops.self_dur[row]) >= FAULT_US * count
-    }
-    known = sum(pages.values())
+    pages: dict[int, tuple[float, float]] = {}
+    """Row -> pages of its result, and what it takes in the middle of its like: at times another program had the core."""
+    for rows in _alike(facts, facts.recorded):
+        usual, count = statistics.median(float(ops.self_dur[r]) for r in rows), _pages(facts, rows[0])
+        if count >= LARGE // PAGE and usual >= FAULT_US * count:
+            pages.update(dict.fromkeys(rows, (count, usual)))
+    known = sum(count for count, _ in pages.values())
     each = min(MOST_FAULT_US, max(0.0, longer) / known) if known else 0.0
-    for row, count in pages.items():
-        of_op[row] = min(float(ops.self_dur[row]), (1.0 - STAYS) * each * count)
+    for row, (count, usual) in pages.items():
+        of_op[row] = min(usual, (1.0 - STAYS) * each * count)
     stays = float(of_op.sum()) * STAYS / (1.0 - STAYS)
     return Fresh(of_op, max(1.0, facts.base_us / (plain + stays)))
 
@@ -98,7 +101,30 @@ def computed(facts: Facts, cover: spans.Spans) -> float:
     computing = overhead.computing(facts, cover)
     own = spans.measure(cover) - computing
     new = float(facts.fresh.of_op[spans.within(cover, facts.trace.ops.start)].sum())
-    return own + max(0.0, computing - new) * facts.fresh.share
+    return own + max(0.0, _usual(facts, cover, computing) - new) * facts.fresh.share
+
+
+def _usual(facts: Facts, cover: spans.Spans, measured: float) -> float:
+    """What these operations compute, in the middle of their like, stretched by what others took of the cores over the whole recording:
+    of few operations it is chance how often that was during one of them."""
+    window = facts.sidecar.windows[0] if facts.sidecar is not None and facts.sidecar.windows else None
+    if window is None or not window.ran_ns or not window.waited_ns:
+        return measured
+    own = facts.trace.ops.self_dur
+    usual = sum(
+        len(rows) * max(0.0, statistics.median(float(own[r]) for r in rows) - overhead.OP_US)
+        for rows in _alike(facts, cover)
+    )
+    return min(measured, usual * (window.ran_ns + window.waited_ns) / window.ran_ns)
+
+
+def _alike(facts: Facts, cover: spans.Spans) -> list[list[int]]:
+    """Operations that start within these spans, those of one name, shapes and parent's name together."""
+    ops, found = facts.trace.ops, defaultdict[tuple[int, int, int], list[int]](list)
+    for row in np.flatnonzero(spans.within(cover, ops.start)).tolist():
+        parent = int(ops.parent[row])
+        found[int(ops.name[row]), int(ops.args[row]), int(ops.name[parent]) if parent >= 0 else -1].append(row)
+    return list(found.values())
 
 
 def _pages(facts: Facts, op: int) -> float:
