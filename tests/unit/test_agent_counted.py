@@ -177,6 +177,25 @@ class TestRecorder:
         assert len(take.window["plain_counts"]) == IDLE_LOOKS
         assert recorder.cupti_left is None
 
+    def test_cupti_goes_before_the_first_look(self, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(counted, "synchronize", lambda *args: None)
+        monkeypatch.setattr(counted, "capturing", lambda *args: False)
+        detaching, ended = recorder.detaching, [False, True]
+        recorder.counted.begin(["cuda"])
+
+        def now() -> bool:
+            detaching.due, detaching.gone = not ended[0], ended[0]
+            return ended.pop(0)
+
+        monkeypatch.setattr(detaching, "now", now)
+        detaching.due = True
+        recorder.count()
+        assert (recorder.counted.rows, recorder.cupti_left) == ([], None)
+        recorder.count()
+        assert (len(recorder.counted.rows), recorder.cupti_left) == (1, True)
+        recorder.count()
+        assert (len(recorder.counted.rows), ended) == (2, [])
+
     def test_a_program_that_ends_meanwhile_has_its_result(self, recorder: Recorder, published: list[Take]) -> None:
         recorder.count()
         recorder.stop()

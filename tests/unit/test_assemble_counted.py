@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders import TraceBuilder
-from ridgeline.assemble.counted import ALIKE, FEWEST, LONGER, ROUNDS, counted_steps, of_a_round, plain_rounds_ns
+from ridgeline.assemble.counted import ALIKE, FEW, FEWEST, LONGER, ROUNDS, counted_steps, of_a_round, plain_rounds_ns
 from ridgeline.assemble.devices import window_of
 from ridgeline.sidecar import Sidecar, Window
 from ridgeline.trace.tables import Trace
@@ -82,11 +82,14 @@ def test_a_few_rounds_have_to_follow(a_round: float, known: bool) -> None:
 def test_few_allocations_say_nothing(count: int, known: bool) -> None:
     found = plain_rounds_ns(window(looks((250.0, count), (250.0, count))), 10.0)
     assert isinstance(found, list) is known
+    found = plain_rounds_ns(window(looks((250.0, 500), (250.0, 500)), count), 10.0)
+    assert found == FEW or known
 
 
-@pytest.mark.parametrize("rows", [[], looks(), looks((250.0, 500))])
+@pytest.mark.parametrize("rows", [looks(), looks((250.0, 500))])
 def test_a_program_that_ended_leaves_nothing_to_compare(rows: list[list[int]]) -> None:
     assert plain_rounds_ns(window(rows), 10.0) == "the program ended too soon after the recording"
+    assert "outlived it" in plain_rounds_ns(window([]), 10.0)
 
 
 def test_the_sidecar_has_both_steps_then() -> None:

@@ -22,6 +22,7 @@ program turned to something else. (Rounds of three of the blind programs were be
 seconds for stretches to be alike within 3 %.)"""
 LONGER = 1.1
 """A recording makes nothing faster: rounds that take so much longer without it are other work, or have other allocations."""
+FEW = "it allocates too little memory on the device to count by"
 LAST = 2
 """Looks in a half of the last stretch, on which the agent ends."""
 
@@ -34,7 +35,7 @@ def counted_steps(trace: Trace, sidecar: Sidecar | None, window: WindowOf) -> tu
     if sidecar is None or own is None or sidecar.plain_steps_ns or own.allocations is None or not window.steps:
         return sidecar, None
     a_round = of_a_round(trace, own.allocations)
-    found = plain_rounds_ns(own, a_round) if a_round else "it allocates no memory on the device"
+    found = plain_rounds_ns(own, a_round) if a_round else FEW
     recorded_ns = 1000 * window.wall_us / window.steps
     if not isinstance(found, str) and float(np.mean(found)) > LONGER * recorded_ns:
         found = "the program turned to something else after it"
@@ -58,6 +59,10 @@ def plain_rounds_ns(own: RecordedWindow, a_round: float) -> list[int] | str:
     """Nanoseconds of a round in each of two stretches after one another, unprofiled; else why there are none, in words."""
     looks = own.plain_counts
     most = (len(looks) - 1) // 2
+    if (own.allocations or 0) < FEWEST:
+        return FEW
+    if not looks:
+        return "the program ended with the recording, or a call into torch outlived it"
     if most < 1:
         return "the program ended too soon after the recording"
     differ = 0.0
@@ -65,7 +70,7 @@ def plain_rounds_ns(own: RecordedWindow, a_round: float) -> list[int] | str:
         parts = looks[-1 - 2 * half : len(looks) - half], looks[-1 - half :]
         counts = [rows[-1][2] - rows[0][2] for rows in parts]
         if min(counts) < FEWEST:
-            return "too little memory is allocated on the device"
+            return FEW
         if sum(counts) < ROUNDS * a_round:
             continue
         paces = [sum(b[0] - a[1] for a, b in pairwise(rows)) / n for rows, n in zip(parts, counts)]
