@@ -61,9 +61,10 @@ class OpenRecording:
             self._timeline.budget = EARLY_LINES if self.state == "early" else BUDGET
             self._timeline.start()
         self._scheduled = machine.scheduled()
+        if self.driver is None:  # steps that are marked need no count
+            self._allocated = counted.allocations(self._torch, self.recording.devices)
         self.started_ns = time.time_ns()
         self._awake = machine.awake()
-        self._allocated = counted.allocations(self._torch, self.recording.devices)
         self._computed = threading.get_ident(), time.thread_time_ns()
         if self.driver is not None:
             self._marks[self.driver.kind, self.driver.order] = [self.started_ns]
@@ -125,7 +126,7 @@ class OpenRecording:
         computed = time.thread_time_ns() - computed if same else 0
         began, ended, lasted = self._awake, machine.awake(), time.time_ns() - self.started_ns
         before, after = self._scheduled, machine.scheduled()
-        allocated = counted.allocations(self._torch, self.recording.devices)
+        allocated = None if self._allocated is None else counted.allocations(self._torch, self.recording.devices)
         lines = None
         if self._timeline is not None:
             self._timeline.stop()
