@@ -565,3 +565,88 @@ def test_where_calls_alone_prove_it_the_statement_that_makes_most_of_them_is_nam
         b.kernel("small", t + 20, 1.0, launched=t + 5)
     (finding,) = _by_code(find(b.context(stacks=True)), "launch-bound")
     assert finding.line == 16
+
+
+def _recurrent(kernels: int, *, name: str = "aten::_cudnn_rnn", gap: float = 30.0, before: float = 0.0) -> TraceBuilder:
+    """One operator that launches so many kernels of 10 µs, each so long after the one before has ended, and prepares before the first."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = 20_000.0 * k
+        b.step(t, 20_000.0)
+        b.line(t, t + 20_000, "asr.py", 71, "x, _ = self.rnn(x)")
+        b.kernel("conv", t + 10, 90.0, launched=t)
+        b.op(name, t + 70, before + kernels * (10 + gap) + 60)
+        for i in range(kernels):
+            start = t + 100 + before + i * (10 + gap) + gap
+            b.kernel("LSTM_elementWise", start, 10.0, launched=start - 5)
+        end = t + 100 + before + kernels * (10 + gap) + gap
+        b.kernel("gemm", end + 10, t + 20_000 - end - 10, launched=t + 60)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("kernels", "name", "hint"),
+    [
+        (launch_bound.OWN_KERNELS - 1, "aten::_cudnn_rnn", False),
+        (launch_bound.OWN_KERNELS, "aten::_cudnn_rnn", True),
+        (launch_bound.OWN_KERNELS, "Torch-Compiled Region: 0/0", False),
+        (launch_bound.OWN_KERNELS, "mine::scan", False),
+    ],
+)
+def test_a_librarys_own_loop_is_a_hint_with_its_own_advice(kernels: int, name: str, hint: bool) -> None:
+    (finding,) = _by_code(find(_recurrent(kernels, name=name, gap=60.0).context()), "launch-bound")
+    assert (finding.file, finding.line) == ("asr.py", 71)
+    assert (finding.severity == "hint") is hint
+    assert (f"{name} ({kernels} a call)" in finding.message) is hint
+    assert ("make_graphed_callables" in finding.message) is hint
+    assert ("reduce-overhead" in finding.message) is not hint
+
+
+@pytest.mark.parametrize(("others", "hint"), [(0.45, True), (0.55, False)])
+def test_it_is_one_where_most_of_the_waiting_is_the_librarys(others: float, hint: bool) -> None:
+    """A part of the gaps' time is before kernels of operators with one kernel each."""
+    count, gap = launch_bound.OWN_KERNELS, 20.0
+    b = TraceBuilder()
+    for k in range(3):
+        t = 10_000.0 * k
+        b.step(t, 10_000.0)
+        b.op("aten::_cudnn_rnn", t, count * 40.0)
+        for i in range(count):
+            b.kernel("LSTM_elementWise", t + 40 * i + gap, 20.0, launched=t + 40 * i + gap - 5)
+        for i in range(count):
+            start, late = t + count * 40.0 + 60 * i, gap * others / (1 - others)
+            b.op("aten::add", start, 50.0)
+            b.kernel("add", start + late, 60.0 - late, launched=start + late - 5)
+    (finding,) = _by_code(find(b.context()), "launch-bound")
+    assert (finding.severity == "hint") is hint
+
+
+@pytest.mark.parametrize(
+    ("name", "launching"), [("aten::_cudnn_rnn_backward", True), ("mine::scan", False), (None, False)]
+)
+def test_an_operator_that_prepares_for_long_launches_late(name: str | None, launching: bool) -> None:
+    """5 ms before its first kernel: no work of the program's own, unless the operator is."""
+    b = _recurrent(20, name=name or "aten::other", before=5000.0)
+    if name is None:  # an operator that begins when the device has idled for long
+        b = TraceBuilder()
+        for k in range(3):
+            t = 20_000.0 * k
+            b.step(t, 20_000.0)
+            b.kernel("conv", t + 10, 90.0, launched=t)
+            b.op("aten::mm", t + 5000, 100.0)
+            b.kernel("gemm", t + 5100, 14_800.0, launched=t + 5050)
+    facts = Facts(b.context())
+    assert len(facts.queue.long_gaps) == (0 if launching else 3)
+    assert any(g.end - g.start > LAUNCH_US for g in facts.queue.launching) is launching
+    assert bool(_by_code(host_work.rule(facts), "host-work")) is not launching  # type: ignore[arg-type]
+
+
+def test_the_summary_of_an_idle_device_says_what_for_and_names_the_hint() -> None:
+    b = _recurrent(launch_bound.OWN_KERNELS, gap=60.0)
+    context = b.context()
+    context.document.idle.launch, context.document.idle.sync = 18_000.0, 300.0
+    summary = find(context)[0]
+    assert summary.code == "summary"
+    assert "(late launches for the most part)" in summary.message
+    assert "A hint may be: The host launches too slowly for the device (asr.py:71)" in summary.message
+    assert "no single cause" not in summary.message

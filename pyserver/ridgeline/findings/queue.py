@@ -21,6 +21,10 @@ counts one by one a millisecond; in a longer gap the host does something else (`
 1.5 ms between kernels unexplained for the same reason."""
 
 
+OPERATOR = "aten::"
+"""Torch's own. What a program registers (``mylib::op``) may be Python, which is work like any other of the program's."""
+
+
 class Gap(NamedTuple):
     """Device idle before an event."""
 
@@ -79,17 +83,31 @@ class Queue:
         )
 
     @cached_property
+    def launching(self) -> list[Gap]:
+        """Late gaps that are put down to launching: short ones, and those throughout which the host was within the operator that
+        launched what ended them. A library that prepares for milliseconds before it launches (cuDNN's recurrent layers, backward) is as
+        slow a launch as any, and no work of the program's own."""
+        return [gap for gap in self.late_gaps if gap.end - gap.start <= LAUNCH_US or self._in_operator(gap)]
+
+    def _in_operator(self, gap: Gap) -> bool:
+        facts, op = self.facts, int(self.facts.trace.device_events.op[gap.event])
+        return any(
+            facts.op_name(row).startswith(OPERATOR) and facts.trace.ops.start[row] <= gap.start
+            for row in facts.ancestors(op)
+        )
+
+    @cached_property
     def launch_spans(self) -> Spans:
         """Device idle whose only cause is that the host launches too slowly."""
-        gaps = self.facts.clip(spans.of((g.start, g.end) for g in self.late_gaps if g.end - g.start <= LAUNCH_US))
+        gaps = self.facts.clip(spans.of((g.start, g.end) for g in self.launching))
         return spans.subtract(gaps, self.excused)
 
     @cached_property
     def long_gaps(self) -> list[Gap]:
-        """Late gaps too long for launching, before whose end the host neither waited, loaded, copied nor compiled."""
+        """Late gaps too long for launching, in which no operator was at it, before whose end the host neither waited, loaded, copied nor compiled."""
         found = []
         for gap in self.late_gaps:
-            if gap.end - gap.start > LAUNCH_US:
+            if gap.end - gap.start > LAUNCH_US and not self._in_operator(gap):
                 left = spans.subtract(self.facts.clip(spans.of([(gap.start, gap.end)])), self.excused)
                 if spans.measure(left) > LAUNCH_US:
                     found.append(gap)

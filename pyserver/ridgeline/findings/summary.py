@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from ridgeline.findings import spans, words
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.host import REGION_PREFIXES
+from ridgeline.findings.rules.idle import WORDS
 from ridgeline.profile import Finding
 
 WORTH_PCT = 1.0
@@ -32,6 +35,7 @@ def summarise(facts: Facts, findings: list[Finding]) -> Finding:
         title, message = "Most worth doing", "; ".join(parts) + "."
     else:
         title, message = _nothing(facts, idle)
+        message += _hints(findings, facts)
     return Finding(
         code="summary",
         title=title,
@@ -65,7 +69,7 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
     if idle > 100.0 - BUSY_PCT:
         return (
             "Nothing found",
-            f"The device idles {words.percent(idle)} of {facts.whole}, and no single cause is worth a per cent of it."
+            f"The device idles {words.percent(idle)} of {facts.whole}{_cause(facts)}, and no mend is known that is surely worth a per cent."
             + (
                 ""
                 if facts.whatif.alone or not facts.document.totals.plain_step_us
@@ -79,6 +83,25 @@ def _nothing(facts: Facts, idle: float | None) -> tuple[str, str]:
         f"GPU bound{near}: nothing to do here",
         f"The device works {words.percent(100.0 - idle)} of {facts.whole}, and no finding is worth a per cent of it.",
     )
+
+
+def _cause(facts: Facts) -> str:
+    """What most of the idle time is put down to, the profiler's apart."""
+    causes = {key: us for key, us in asdict(facts.document.idle).items() if us > 0 and key != "profiler"}
+    if not causes:
+        return ""
+    key = max(causes, key=lambda each: causes[each])
+    return f" ({WORDS[key]} for the most part)" if key in WORDS and causes[key] > sum(causes.values()) / 2 else ""
+
+
+def _hints(findings: list[Finding], facts: Facts) -> str:
+    """Those that may be worth more than a per cent all the same."""
+    most = max((f for f in findings if (f.step_gain_pct or 0.0) >= WORTH_PCT), key=_gain_pct, default=None)
+    return "" if most is None else f" A hint may be: {most.title}{_place(most)}{_gain(most, facts)}."
+
+
+def _gain_pct(finding: Finding) -> float:
+    return finding.step_gain_pct or 0.0
 
 
 def _operators_pct(facts: Facts) -> float:

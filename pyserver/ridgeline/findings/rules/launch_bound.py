@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from ridgeline.findings import spans, words
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.graph_needs import needs, told
-from ridgeline.findings.queue import LAUNCH_US
+from ridgeline.findings.queue import OPERATOR
 from ridgeline.findings.replay import Change
 from ridgeline.profile import SourceRef
 
@@ -25,6 +28,12 @@ SHARE_PCT = 15.0
 than this can be the recording's own doing; TraceLens flags idle time from the same share."""
 MIN_GAPS = 10
 """In a recording without steps. Fewer launches than this are a start or an end, not a program's way of working."""
+OWN_KERNELS = 100
+"""That one operator launches by itself, from which on it is a library's own loop: cuDNN's recurrent layers launch some for each step of
+time and layer, thousands together; a ``_foreach`` function, a sort or a convolution stays below."""
+OWN_PART = 0.5
+"""Of the time before late launches, from which on these libraries' loops are the cause. The program cannot fuse them, nor can
+torch.compile; what is left (a graph around that module) is for who knows it, so it is a hint."""
 REMAINING_US = 1.0
 """A gap between two kernels of one CUDA graph."""
 RELATED = 3
@@ -39,26 +48,29 @@ def rule(facts: Facts) -> list[Candidate]:
     lost = facts.late_us(late)
     # Both must say so: the gaps themselves, and what the document's idle time puts down to them, which is what is shown.
     share = 100.0 * min(lost, facts.real(late)) / facts.base_us if facts.base_us else 0.0
-    gaps = sum(g.end - g.start <= LAUNCH_US for g in facts.queue.late_gaps)
+    gaps = len(facts.queue.launching)
     if share < SHARE_PCT or (not facts.steps and gaps < MIN_GAPS):
         return []
     share = 100.0 * lost / facts.base_us
     launches = len(facts.launch_calls)
     lines = _lines(facts)
     saving = min(lost, max(0.0, _saving(facts) - gaps * REMAINING_US))
+    own = _own_loops(facts)
     return [
         Candidate(
             code="launch-bound",
             title="The host launches too slowly for the device",
             fact=f"The device idles {words.time(facts.per_step(lost))} {facts.per} ({words.percent(share)}) because the next launch "
-            f"(of {words.count(launches / facts.n)}) had not been made. A sampled utilisation{_sampler(facts)} would still read near 100 %.",
-            advice=_advice(facts),
+            f"(of {words.count(launches / facts.n)}) had not been made. A sampled utilisation{_sampler(facts)} would still read near 100 %."
+            + (own.told if own is not None else ""),
+            advice=_advice(facts) if own is None else _of_a_library(facts),
             at=lines[0][0] if lines else None,
             cost_us=lost,
             saving_us=saving,
             claims=late,
             general=True,
             min_gain_pct=SHARE_PCT,
+            hint=own is not None,
             evidence=_evidence(facts, lines)
             | {
                 "launch_gap_us_per_step": facts.per_step(lost),
@@ -66,9 +78,55 @@ def rule(facts: Facts) -> list[Candidate]:
                 "share_pct": share,
                 "threshold_pct": SHARE_PCT,
                 "scaled_to_plain_step": facts.idle_scale != 1.0,
+                "library_loops": None if own is None else own.kernels,
             },
         )
     ]
+
+
+class _OwnLoops(NamedTuple):
+    """Operators that launch many kernels each by themselves."""
+
+    told: str
+    kernels: dict[str, float]
+    """By name, those of a call."""
+
+
+def _own_loops(facts: Facts) -> _OwnLoops | None:
+    """Where they are what most of the device's waiting is before."""
+    events = facts.trace.device_events
+    of_op = np.bincount(np.maximum(events.op[facts.device_rows], -1) + 1, minlength=1)
+    lost: dict[str, float] = defaultdict(float)
+    calls: dict[str, set[int]] = defaultdict(set)
+    whole = 0.0
+    for gap in facts.queue.launching:
+        op = int(events.op[gap.event])
+        whole += gap.end - gap.start
+        if op >= 0 and of_op[op + 1] >= OWN_KERNELS and facts.op_name(op).startswith(OPERATOR):
+            lost[facts.op_name(op)] += gap.end - gap.start
+            calls[facts.op_name(op)].add(op)
+    part = sum(lost.values()) / whole if whole else 0.0
+    if part <= OWN_PART:
+        return None
+    kernels = {
+        name: float(np.mean([of_op[op + 1] for op in calls[name]]))
+        for name in sorted(lost, key=lambda name: -lost[name])
+    }
+    named = " and ".join(f"{name} ({words.count(count)} a call)" for name, count in list(kernels.items())[:2])
+    return _OwnLoops(
+        f" {words.percent(100.0 * part)} of it lies before kernels that a library launches in a loop of its own: {named}.",
+        kernels,
+    )
+
+
+def _of_a_library(facts: Facts) -> str:
+    more = "give each of its launches more work (a larger batch, fewer and longer steps)"
+    if _kind(facts) not in ("cuda", "rocm"):
+        return f"{more.capitalize()}."
+    return (
+        "Nothing fuses them. Capture that module by itself in a graph (torch.cuda.make_graphed_callables; its shapes must stay, and nothing "
+        f"in it may wait for the device), or {more}."
+    )
 
 
 def _saving(facts: Facts) -> float:
@@ -125,9 +183,7 @@ def _lines(facts: Facts) -> list[tuple[SourceRef, float]]:
     places: dict[tuple[str, int], SourceRef] = {}
     measured = spans.measure(facts.queue.launch_spans)
     scale = facts.late_us(facts.queue.launch_spans) / measured if measured else 1.0
-    for gap in facts.queue.late_gaps:
-        if gap.end - gap.start > LAUNCH_US:
-            continue
+    for gap in facts.queue.launching:
         at = facts.line_of_event(gap.event)
         if at is not None:
             lost[at.file, at.line] += (gap.end - gap.start) * scale  # like the whole of them
