@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders import TraceBuilder
-from ridgeline.findings import find
+from ridgeline.findings import find, graph_needs
 from ridgeline.findings.facts import Facts
 from ridgeline.profile import Finding
 from ridgeline.trace.tables import StepRow
@@ -98,3 +98,11 @@ def test_a_size_that_a_tensor_held_is_none_of_the_texts_numbers(reads: bool, exp
         b.line(handed + 30, handed + 60, "net.py", 6, "return (place[:, None] - place[None, :]).float()")
         b.op("aten::item" if reads else "aten::unsqueeze", handed + 30, 5, dims=[[]], types=["long int"])
     assert len(_found(b)) == expected
+
+
+@pytest.mark.parametrize(("odd", "expected"), [(False, True), (True, False)])
+def test_shapes_are_compared_by_the_hosts_steps_too(odd: bool, expected: bool) -> None:
+    shapes = next(
+        need for need in graph_needs.needs(Facts(_ahead(odd=odd, layers=2).context())) if need.name == "shapes"
+    )
+    assert shapes.has is expected

@@ -61,7 +61,7 @@ def told(asked: list[Need]) -> str:
 def _shapes(facts: Facts) -> Need:
     """The same operations on the same shapes in every step."""
     text = "static shapes"
-    steps = [_calls(facts, lo, hi) for lo, hi in facts.steps]
+    steps = [_calls(facts, lo, hi) for lo, hi in facts.host_steps]
     if len(steps) < 2 or not any(steps):
         return Need("shapes", None, text, "fewer than two steps")
     first = [(name, args) for _, name, args in steps[0]]
