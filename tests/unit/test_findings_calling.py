@@ -43,14 +43,33 @@ def test_the_loop_that_asks_for_tokens_not_its_layers() -> None:
 
 def test_one_layer_is_come_to_once_a_token() -> None:
     finding = _decode(_texts(1))
-    assert (finding.file, finding.line) == ("layer.py", 3)
-    assert finding.evidence["related"] == [{"file": "serve.py", "line": 9, "text": "asks for each token"}]
+    assert (finding.file, finding.line) == ("serve.py", 9)
+    assert finding.evidence["related"] == [{"file": "layer.py", "line": 3, "text": "the text enters the model"}]
 
 
 def test_where_the_text_enters_the_model_once_a_token() -> None:
     finding = _decode(_texts(3, enters=True))
-    assert (finding.file, finding.line) == ("model.py", 2)
-    assert "The loop that asks for tokens is at serve.py:9." in finding.message
+    assert (finding.file, finding.line) == ("serve.py", 9)
+    assert "It enters the model at model.py:2." in finding.message
+
+
+def test_who_takes_tokens_from_a_generator_does_not_hand_the_text_over() -> None:
+    """app.py:3 goes over what serve.py yields: it is come to once a token as well."""
+    b = TraceBuilder()
+    for k in range(12):
+        t = 1000.0 * k
+        b.line(t, t + 900, "app.py", 3, "for token in stream(prompt):")
+        b.line(t + 1, t + 890, "serve.py", 3, "logits = model(ids)")
+        b.line(t + 5, t + 40, "model.py", 2, "x = self.words(ids)")
+        b.op("aten::embedding", t + 10, 20, dims=[[500, 64], [4, 48 + k]], types=["float", "long int"])
+        b.line(t + 901, t + 990, "app.py", 4, "send(token)")
+    texts = {
+        "serve.py": "def stream(ids):\n    while True:\n        logits = model(ids)\n        yield logits\n",
+        "model.py": "def forward(self, ids):\n    x = self.words(ids)\n",
+        "app.py": "def main():\n\n    for token in stream(prompt):\n        send(token)\n",
+    }
+    (finding,) = [f for f in find(b.context(sources=texts)) if f.code == "token-decode"]
+    assert (finding.file, finding.line) == ("serve.py", 3)
 
 
 @pytest.mark.parametrize("rounds", [[], [0]])

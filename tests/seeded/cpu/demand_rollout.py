@@ -13,7 +13,7 @@ class Forecaster(nn.Module):
 
     def forward(self, series, mask):
         n = series.size(1)
-        h = self.enter(series)  # finds: token-decode
+        h = self.enter(series)  # may: token-decode
         return self.leave(self.encoder(h, mask=mask[:n, :n])[:, -1:])
 
 
@@ -21,7 +21,7 @@ class Forecaster(nn.Module):
 def rollout(model, history, mask, hours):
     series = history
     for _ in range(hours):
-        series = torch.cat([series, model(series, mask)], dim=1)
+        series = torch.cat([series, model(series, mask)], dim=1)  # finds: token-decode
     return series[:, -hours:]
 
 

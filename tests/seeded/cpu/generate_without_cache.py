@@ -11,7 +11,7 @@ class Model(nn.Module):
         self.head = nn.Linear(128, 512)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        h = self.embed(ids)  # finds: token-decode
+        h = self.embed(ids)  # may: token-decode
         h = h + torch.tanh(self.mix(h)).cumsum(1)
         return self.head(h[:, -1])
 
@@ -23,7 +23,7 @@ def main(steps: int = 120) -> None:
     ids = torch.randint(512, (8, 64))
     for _ in range(steps):
         with torch.profiler.record_function("token"):
-            logits = model(ids)
+            logits = model(ids)  # finds: token-decode
             ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
 
 

@@ -29,7 +29,7 @@ class GPT(nn.Module):
         self.head = nn.Linear(width, vocab, bias=False)
 
     def forward(self, idx: torch.Tensor) -> torch.Tensor:
-        x = self.wte(idx) + self.wpe(self.pos[: idx.size(1)])  # finds: token-decode
+        x = self.wte(idx) + self.wpe(self.pos[: idx.size(1)])  # may: token-decode
         for block in self.h:
             x = block(x)
         return self.head(x[:, [-1], :])
@@ -39,7 +39,7 @@ class GPT(nn.Module):
 def generate(model: GPT, idx: torch.Tensor, new: int, temperature: float = 0.8, top_k: int = 20) -> torch.Tensor:
     for _ in range(new):
         with torch.profiler.record_function("token"):
-            logits = model(idx)[:, -1, :] / temperature
+            logits = model(idx)[:, -1, :] / temperature  # finds: token-decode
             v, _ = torch.topk(logits, top_k)
             logits[logits < v[:, [-1]]] = -float("inf")
             nxt = torch.multinomial(F.softmax(logits, dim=-1), num_samples=1)

@@ -12,7 +12,7 @@ class Captioner(nn.Module):
         self.out = nn.Linear(96, 600)
 
     def forward(self, image: torch.Tensor, prefix: torch.Tensor) -> torch.Tensor:
-        h = self.words(prefix) + image[:, None]  # finds: token-decode
+        h = self.words(prefix) + image[:, None]  # may: token-decode
         mask = nn.Transformer.generate_square_subsequent_mask(prefix.size(1))
         return self.out(self.layers(h, mask=mask, is_causal=True)[:, -1])
 
@@ -23,7 +23,7 @@ def main(steps: int = 80) -> None:
     image, prefix = torch.randn(8, 96), torch.zeros(8, 1, dtype=torch.long)
     with torch.no_grad():
         for _ in range(steps):
-            word = model(image, prefix).argmax(-1, keepdim=True)
+            word = model(image, prefix).argmax(-1, keepdim=True)  # finds: token-decode
             prefix = torch.cat([prefix, word], dim=1)
 
 

@@ -8,7 +8,10 @@ from typing import NamedTuple
 from ridgeline.findings import spans, words
 from ridgeline.findings.calling import Calling
 from ridgeline.findings.candidate import Candidate
+from ridgeline.findings.code import trees
 from ridgeline.findings.facts import Facts
+from ridgeline.findings.loop_text import Loops
+from ridgeline.profile import SourceRef
 
 GROWTH = 8
 """Consecutive sizes that each are one larger than the last. By chance that does not happen."""
@@ -105,8 +108,10 @@ def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
             evidence={"calls_per_step": len(rows) / facts.n, "threshold_calls": GROWTH},
         )
     once = Calling(facts).once_in(growth.tokens)  # innermost first
-    at = once[0] if once else at
-    loop = once[-1] if once and at is not None and (once[-1].file, once[-1].line) != (at.file, at.line) else None
+    enters = once[0] if once else at
+    at = _asking(facts, once) or at
+    if enters is None or at is None or (enters.file, enters.line) == (at.file, at.line):
+        enters = None
     work = [r for r in facts.recorded_work if facts.line_of_work(r) is not None]
     claims = facts.claims_of(work)
     total = facts.time_of(work)
@@ -115,7 +120,7 @@ def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
         title="Every new token computes the whole text again",
         fact=f"The input grows by one from call to call ({growth.first} … {growth.last}) and all of it is computed each time: "
         f"{words.time(facts.per_step(total))} {facts.per}."
-        + (f" The loop that asks for tokens is at {loop.file.rsplit('/', 1)[-1]}:{loop.line}." if loop else ""),
+        + (f" It enters the model at {enters.file.rsplit('/', 1)[-1]}:{enters.line}." if enters else ""),
         advice="Keep keys and values of earlier tokens (a KV cache, allocated once) and feed only the new token.",
         at=at,
         cost_us=total,
@@ -127,6 +132,15 @@ def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
             "last_length": growth.last,
             "assumed_speedup": SPEEDUP,
             "threshold_calls": GROWTH,
-            "related": [{"file": loop.file, "line": loop.line, "text": "asks for each token"}] if loop else [],
+            "related": [{"file": enters.file, "line": enters.line, "text": "the text enters the model"}]
+            if enters
+            else [],
         },
     )
+
+
+def _asking(facts: Facts, once: list[SourceRef]) -> SourceRef | None:
+    """The statement that hands the whole text over, which is what to change: of those that the program comes to once a token
+    (innermost first) the first that stands in a loop; who takes the tokens from a generator stands in one around it."""
+    texts = {path: Loops(tree) for path, tree, _ in trees(facts)} if once else {}
+    return next((p for p in once if p.file in texts and texts[p.file].around(p.line)), once[-1] if once else None)
