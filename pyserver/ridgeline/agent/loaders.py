@@ -17,7 +17,7 @@ from .timeline import user_frames
 
 WAITS = 20_000
 """Waits kept a loader."""
-PLAIN_STATES = ("settle", "plain", "deferred", "done")
+PLAIN_STATES = ("settle", "plain", "counted", "deferred", "done")
 """The recorder's states in which nothing is recorded."""
 BATCHES = 3
 """Batches of a loader that are looked into."""
