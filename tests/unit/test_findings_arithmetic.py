@@ -734,7 +734,23 @@ def test_the_statement_at_which_the_text_enters_is_named() -> None:
 def test_a_cache_that_grows_by_concatenation() -> None:
     (finding,) = _by_code(find(_decode([64 + k for k in range(12)], "aten::cat").context()), "token-decode")
     assert "concatenation" in finding.title
-    assert finding.saving_us is None
+    assert finding.time_us is not None
+    assert finding.saving_us is not None
+    stays = 2 / (64 + 75)  # of each new tensor the token's part is written anyway
+    assert finding.saving_us == pytest.approx(finding.time_us * (1 - stays), rel=0.01)
+
+
+def test_keys_and_values_that_grow_are_one_cache() -> None:
+    b = TraceBuilder()
+    for k in range(12):
+        for at, line in enumerate((14, 15)):
+            t = 1000.0 * k + 400.0 * at
+            b.line(t, t + 390, "cache.py", line, "self.k = torch.cat((self.k, k), dim=2)")
+            b.op("aten::cat", t + 5, 100, dims=[[[4, 8, 64 + k, 32], [4, 8, 1, 32]]], types=["TensorList"])
+    (finding,) = _by_code(find(b.context()), "token-decode")
+    assert finding.line == 14
+    assert finding.evidence["related"] == [{"file": "cache.py", "line": 15, "text": "of the same cache"}]
+    assert finding.time_us == pytest.approx(2 * 12 * 100)
 
 
 @given(

@@ -268,3 +268,35 @@ def test_a_step_that_holds_the_spans_of_its_closure_is_one() -> None:
     within = [t for t in (50.0, 150.0, 205.0, 250.0, 415.0, 899.0, 900.0) if facts.in_optimizer(1, t)]
     assert within == [150.0, 205.0, 250.0, 415.0, 899.0]
     assert not facts.in_optimizer(2, 250.0)
+
+
+@pytest.mark.parametrize(("within", "expected"), [("aten::gru", 0), ("aten::lstm", 0), ("aten::other", 1)])
+def test_the_loop_of_a_recurrent_layer_is_torchs_own(within: str, expected: int) -> None:
+    """Where a program comes to the layer once a token, its operations repeat as those of a loop do."""
+    b = TraceBuilder()
+    for k in range(3):
+        t = k * 20_000.0
+        b.step(t, 20_000.0)
+        b.line(t, t + 19_000, "net.py", 4, "out, state = self.rnn(x, state)")
+        for i in range(60):
+            b.op(within, t + 300 * i, 100.0, dims=[[1, 8]], types=["float"])
+            b.op("aten::sigmoid", t + 300 * i + 10, 4.0, dims=[[1, 8]], types=["float"])
+    assert len(_found(b, "")) == expected
+
+
+@pytest.mark.parametrize(("kernels", "expected"), [(1, 0), (3, 0)])
+def test_kernels_of_one_call_are_no_rounds(kernels: int, expected: int) -> None:
+    """``topk`` comes with a dozen kernels: what a loop repeats are calls."""
+    calls = small_kernels.COUNT_PER_STEP
+    for count, found in ((calls - 1, expected), (calls, 1)):
+        b = TraceBuilder()
+        for k in range(3):
+            t = k * 20_000.0
+            b.step(t, 20_000.0)
+            b.line(t, t + 19_000, "net.py", 4, "floor = logits.topk(4)")
+            for i in range(count):
+                u = t + 300 * i
+                b.op("aten::topk", u, 100.0, dims=[[1, 8]], types=["float"])
+                for j in range(kernels):
+                    b.kernel("radix", u + 20 + 10 * j, 2.0, launched=u + 5 + 10 * j)
+        assert len(_found(b, "")) == found

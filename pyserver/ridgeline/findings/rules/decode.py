@@ -11,6 +11,7 @@ from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.code import trees
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.loop_text import Loops
+from ridgeline.findings.whatif import gain
 from ridgeline.profile import SourceRef
 
 GROWTH = 8
@@ -42,29 +43,28 @@ class _Call(NamedTuple):
 
 
 def rule(facts: Facts) -> list[Candidate]:
-    found = []
-    for ops, cache in ((LINEAR, False), (CACHE, True)):
-        growing = _growing(facts, ops)
-        if growing is not None:
-            found.append(_candidate(facts, growing, cache=cache))
-            break
-    return found
+    if growing := _growing(facts, LINEAR):
+        # Of several statements (every layer has one) the first to run: there the text enters the model, or the first of its layers.
+        return [_whole_text(facts, growing[0])]
+    if growing := _growing(facts, CACHE):
+        return [_cache(facts, growing)]
+    return []
 
 
-def _growing(facts: Facts, names: tuple[str, ...]) -> _Growth | None:
-    """Ops of one statement and name whose input grows by one from call to call. Of several statements (every layer has one)
-    the first to run: there the text enters the model, or the first of its layers."""
+def _growing(facts: Facts, names: tuple[str, ...]) -> list[_Growth]:
+    """Ops of one statement and name whose input grows by one from call to call, by statement, in the order of their first op."""
     groups: dict[tuple[str, int, str], list[_Call]] = defaultdict(list)
     for row in map(int, facts.ops_named(*names)):
         at = facts.line_of_op(facts.outermost(row))
         dims = facts.all_dims_of(row)
         if at is not None and dims:
             groups[at.file, at.line, facts.op_name(row)].append(_Call(row, dims))
-    for entries in groups.values():  # in the order of their first op
-        for chain in _chains(entries):
-            if len(chain) >= GROWTH:
-                return _Growth([c.row for c in entries], chain[0].size, chain[-1].size, [c.row for c in chain])
-    return None
+    found = []
+    for entries in groups.values():
+        chain = next((c for c in _chains(entries) if len(c) >= GROWTH), None)
+        if chain is not None:
+            found.append(_Growth([c.row for c in entries], chain[0].size, chain[-1].size, [c.row for c in chain]))
+    return found
 
 
 def _chains(entries: list[_Call]) -> list[list[_Call]]:
@@ -94,19 +94,39 @@ def _one_longer(before: list[list[int]], after: list[list[int]]) -> int | None:
     return changes[0][1] if len(changes) == 1 and changes[0][1] == changes[0][0] + 1 else None
 
 
-def _candidate(facts: Facts, growth: _Growth, *, cache: bool) -> Candidate:
-    rows = growth.rows
-    at = facts.line_of_op(facts.outermost(rows[0]))
-    if cache:
-        return Candidate(
-            code="token-decode",
-            title="The cache grows by concatenation",
-            fact=f"torch.cat makes a new tensor, one longer each time, {words.times(len(rows) / facts.n)} {facts.per}.",
-            advice="Allocate the cache once at its full length and write into it (index_copy_): no copy, static shapes, and CUDA "
-            "graphs become possible.",
-            at=at,
-            evidence={"calls_per_step": len(rows) / facts.n, "threshold_calls": GROWTH},
-        )
+def _cache(facts: Facts, growing: list[_Growth]) -> Candidate:
+    """All statements that make a cache longer (keys and values have one each) as one, at the first."""
+    rows = [row for growth in growing for row in growth.rows]
+    places = [at for growth in growing if (at := facts.line_of_op(facts.outermost(growth.rows[0]))) is not None]
+    tops = {facts.outermost(row) for row in rows}
+    work = [r for r in facts.recorded_work if facts.work.op[r] >= 0 and facts.outermost(int(facts.work.op[r])) in tops]
+    # What is written of the new token stays.
+    stays = 2.0 / (growing[0].first + growing[0].last)
+    claims, saving = gain(facts, dict.fromkeys(work, stays))
+    total = facts.time_of(work)
+    return Candidate(
+        code="token-decode",
+        title="The cache grows by concatenation",
+        fact=f"torch.cat makes a new tensor, one longer each time ({growing[0].first} … {growing[0].last}), "
+        f"{words.times(len(rows) / facts.n)} {facts.per}: {words.time(facts.per_step(total))}.",
+        advice="Allocate the cache once at its full length and write into it (index_copy_): no copy, static shapes, and CUDA "
+        "graphs become possible.",
+        at=places[0],
+        cost_us=total,
+        saving_us=saving,
+        claims=claims,
+        evidence={
+            "calls_per_step": len(rows) / facts.n,
+            "threshold_calls": GROWTH,
+            "first_length": growing[0].first,
+            "last_length": growing[0].last,
+            "related": [{"file": o.file, "line": o.line, "text": "of the same cache"} for o in places[1:]],
+        },
+    )
+
+
+def _whole_text(facts: Facts, growth: _Growth) -> Candidate:
+    at = facts.line_of_op(facts.outermost(growth.rows[0]))
     once = Calling(facts).once_in(growth.tokens)  # innermost first
     enters = once[0] if once else at
     at = _asking(facts, once) or at

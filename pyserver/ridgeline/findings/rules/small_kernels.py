@@ -63,6 +63,10 @@ REDUCER = re.compile(r"torch(\.|::)distributed(\.ddp\.|::)reducer::")
 """DistributedDataParallel handles one gradient after another (``bucket-copies``)."""
 
 
+LAYERS = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
+"""Recurrent layers, whose loop over time is torch's own where no library has a kernel for them."""
+
+
 def rule(facts: Facts) -> list[Candidate]:
     # Without steps, what repeats within one cannot be told from what repeats because steps do, unless nothing with weights
     # lies between for as long as it takes, or every repetition takes one row of a tensor: that is no batch.
@@ -97,6 +101,7 @@ def rule(facts: Facts) -> list[Candidate]:
         for what, rows in kinds.items():
             if (
                 len(rows) < COUNT_PER_STEP * facts.n
+                or _calls(facts, rows) < COUNT_PER_STEP * facts.n
                 or (facts.on_cpu and facts.names[int(facts.work.name[rows[0]])] in VIEWS)
                 or not (NOTHING_US if facts.on_cpu else 0.0) <= float(np.median(facts.work.time[rows])) < MEDIAN_US
             ):
@@ -115,6 +120,12 @@ def rule(facts: Facts) -> list[Candidate]:
     one_each = [_rounds_at_once(facts, loop, text, loops) for loop in merged(facts, found)]
     candidates = [_candidate(facts, loop, everything, text) for loop in one_each]
     return [c for c in candidates if c is not None]
+
+
+def _calls(facts: Facts, rows: list[int]) -> int:
+    """How many calls of the host these are: one operation (``topk``, a sort) may come with a dozen kernels."""
+    ops = [int(facts.work.op[r]) for r in rows]
+    return len({facts.outermost(op) for op in ops if op >= 0}) + sum(op < 0 for op in ops)
 
 
 def _of_text(facts: Facts, part: PartLoop, places: dict[tuple[str, int], SourceRef]) -> Repeated:
@@ -145,10 +156,13 @@ def _of_any_size(facts: Facts, row: int) -> _OfAnySize:
 
 
 def _is_anothers(facts: Facts, row: int) -> bool:
-    """Within compiled code, the backward pass and the optimizer something else does the repeating."""
+    """Within compiled code, a recurrent layer, the backward pass and the optimizer something else does the repeating."""
     op = int(facts.work.op[row])
     names = [facts.op_name(a) for a in facts.ancestors(op)] if op >= 0 else []
-    if any(name.startswith(REGION_PREFIXES) or NODE.fullmatch(name) or REDUCER.match(name) for name in names):
+    if any(
+        name in LAYERS or name.startswith(REGION_PREFIXES) or NODE.fullmatch(name) or REDUCER.match(name)
+        for name in names
+    ):
         return True
     return op in facts.unflattened or _is_library_loop(facts, row)
 
@@ -189,7 +203,8 @@ def _candidate(
         claims = host
     else:
         events = {int(facts.work.event[r]) for r in loop.everything}
-        events |= set(facts.events_launched_in(loop.stretches))
+        # A loop that goes over tokens calls the whole model as well.
+        events |= {e for e in facts.events_launched_in(loop.stretches) if _is_of(facts, loop, e)}
         gaps = spans.of((g.start, g.end) for g in facts.queue.late_gaps if g.event in events)
         claims = spans.together(
             spans.subtract(facts.clip(gaps), facts.queue.excused), facts.event_spans(sorted(events))
@@ -276,6 +291,12 @@ def _waits(recurrent: float) -> str:
     if recurrent < 1.0:
         return f" {100.0 * recurrent:.0f} % of it needs the round before."
     return " Each round needs the one before, so they cannot be computed at once."
+
+
+def _is_of(facts: Facts, loop: Repeated, event: int) -> bool:
+    """Whether an event is a statement's of the loop, or none's."""
+    place = facts.line_of_event(event)
+    return place is None or any((at.file, at.line) == (place.file, place.line) for at in (loop.at, *loop.others))
 
 
 def _is_held_up(facts: Facts, stretches: list[Stretch]) -> bool:
