@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ridgeline.findings.numbers import Function, functions, is_number, numbers_of
+from ridgeline.findings.numbers import Function, functions, is_number, number_fields, numbers_of
 
 MAKERS = ("arange", "ones", "full", "eye", "linspace", "logspace", "tril_indices", "triu_indices", "tensor", "meshgrid")
 """Constructors of values that do not vary. ``zeros`` and ``empty`` make buffers to be written to, ``rand`` never the same."""
@@ -40,16 +40,19 @@ def constants(tree: ast.Module) -> Iterator[Constant]:
     such assignment makes is a constant in the next, and in what is returned; so is what an object was given to keep, and what its methods
     and properties return."""
     kept: dict[ast.ClassDef | None, set[str]] = {None: set()}
+    fields = number_fields(tree)
     for function, owner in functions(tree):
         if owner is not None and owner not in kept:
-            kept[owner] = _with_returned(owner, tree, _kept(owner, tree))
-        yield from _constants_of(function, owner, kept[owner])
+            kept[owner] = _with_returned(owner, tree, _kept(owner, tree, fields), fields)
+        yield from _constants_of(function, owner, kept[owner], fields)
 
 
-def _constants_of(function: Function, owner: ast.ClassDef | None, kept: set[str]) -> Iterator[Constant]:
+def _constants_of(
+    function: Function, owner: ast.ClassDef | None, kept: set[str], fields: frozenset[str]
+) -> Iterator[Constant]:
     made = set(kept)
     written = set(_written(function))
-    numbers = numbers_of(function, owner)
+    numbers = numbers_of(function, owner, fields)
     assigned = Counter(name for node in ast.walk(function) for name in _names_assigned(node))
     again = _in_one_block(function, assigned)
     for node in _assignments(function):
@@ -57,8 +60,11 @@ def _constants_of(function: Function, owner: ast.ClassDef | None, kept: set[str]
         if value is None or names is None or not written.isdisjoint(names):
             continue
         told = {*made, *numbers, *MODULES, *NUMBERS}
-        unknown = _names_in(value, sizes=False) - told
-        held, known = all(name.startswith("self.") for name in unknown), _names_in(value, sizes=True) <= told
+        unknown = _names_in(value, sizes=False, fields=fields) - told
+        held, known = (
+            all(name.startswith("self.") for name in unknown),
+            _names_in(value, sizes=True, fields=fields) <= told,
+        )
         if isinstance(node, ast.Return) and not held:
             continue
         constant = _is_constant(value, made if held else set(), numbers)
@@ -69,7 +75,7 @@ def _constants_of(function: Function, owner: ast.ClassDef | None, kept: set[str]
             yield Constant(node, known, pairs, operators, function.lineno)
 
 
-def _with_returned(owner: ast.ClassDef, tree: ast.Module, kept: set[str]) -> set[str]:
+def _with_returned(owner: ast.ClassDef, tree: ast.Module, kept: set[str], fields: frozenset[str]) -> set[str]:
     """And ``self.NAME`` of methods and properties that take nothing and return constants alone, which may be made of one another; unless
     a class that derives from this one has its own."""
     heirs, known = list[ast.ClassDef](), {owner.name}
@@ -82,7 +88,7 @@ def _with_returned(owner: ast.ClassDef, tree: ast.Module, kept: set[str]) -> set
     waiting = [
         f for f in owner.body if isinstance(f, ast.FunctionDef) and f.name not in own | stored and _takes_nothing(f)
     ]
-    while found := [f for f in waiting if _returns_constants(f, owner, kept)]:
+    while found := [f for f in waiting if _returns_constants(f, owner, kept, fields)]:
         kept = kept | {f"self.{f.name}" for f in found}
         waiting = [f for f in waiting if f not in found]
     return kept
@@ -94,7 +100,7 @@ def _takes_nothing(function: ast.FunctionDef) -> bool:
     return names == ["self"] and not (given.vararg or given.kwonlyargs or given.kwarg)
 
 
-def _returns_constants(function: ast.FunctionDef, owner: ast.ClassDef, kept: set[str]) -> bool:
+def _returns_constants(function: ast.FunctionDef, owner: ast.ClassDef, kept: set[str], fields: frozenset[str]) -> bool:
     nodes = list(ast.walk(function))
     if any(
         isinstance(n, (ast.Yield, ast.YieldFrom, ast.Lambda)) or (isinstance(n, ast.FunctionDef) and n is not function)
@@ -102,7 +108,7 @@ def _returns_constants(function: ast.FunctionDef, owner: ast.ClassDef, kept: set
     ):
         return False
     returned = {id(n) for n in nodes if isinstance(n, ast.Return)}
-    made = {id(c.statement) for c in _constants_of(function, owner, kept) if c.known}
+    made = {id(c.statement) for c in _constants_of(function, owner, kept, fields) if c.known}
     return bool(returned) and returned <= made
 
 
@@ -123,7 +129,7 @@ def _in_one_block(function: Function, assigned: Counter[str]) -> set[str]:
     return found
 
 
-def _kept(owner: ast.ClassDef, tree: ast.Module) -> set[str]:
+def _kept(owner: ast.ClassDef, tree: ast.Module, fields: frozenset[str]) -> set[str]:
     """``self.NAME`` that is a constant in all methods: a buffer, of whatever it was made once, or an attribute that ``__init__`` makes of
     constants, and nothing in the file writes to a ``.NAME`` or goes over buffers."""
     init = next((f for f in owner.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
@@ -139,10 +145,10 @@ def _kept(owner: ast.ClassDef, tree: ast.Module) -> set[str]:
                 buffers.add(name.value)
         elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _held(node.targets[0]):
             given.append((_held(node.targets[0]), node.value, node.targets[0]))
-    numbers = numbers_of(init, owner)
+    numbers = numbers_of(init, owner, fields)
     made = {
         name
-        for constant in _constants_of(init, owner, set())
+        for constant in _constants_of(init, owner, set(), fields)
         if constant.known
         for name in _targets(constant.statement) or []  # type: ignore[arg-type]
     }
@@ -155,7 +161,10 @@ def _kept(owner: ast.ClassDef, tree: ast.Module) -> set[str]:
         f"self.{name}"
         for name, value, _ in given
         if name not in changed
-        and (name in buffers or (_is_constant(value, made, numbers) and _names_in(value, sizes=True) <= told))
+        and (
+            name in buffers
+            or (_is_constant(value, made, numbers) and _names_in(value, sizes=True, fields=fields) <= told)
+        )
         and not any(_called(n)[:1].isupper() for n in ast.walk(value) if isinstance(n, ast.Call))  # a parameter learns
     }
 
@@ -230,14 +239,14 @@ def _names_assigned(node: ast.AST) -> Iterator[str]:
         yield node.arg
 
 
-def _names_in(value: ast.expr, *, sizes: bool) -> set[str]:
-    """Names and ``self.NAME``; what a size is asked of does not count, nor, without ``sizes``, what a constructor takes, which are
+def _names_in(value: ast.expr, *, sizes: bool, fields: frozenset[str]) -> set[str]:
+    """Names and ``self.NAME``; what a size or one of the ``fields`` is asked of does not count, nor, without ``sizes``, what a constructor takes, which are
     numbers (the recording says whether they are the same in every step)."""
     found: set[str] = set()
     waiting: list[ast.AST] = [value]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Attribute) and node.attr in ("shape", "device", "dtype"):
+        if isinstance(node, ast.Attribute) and (node.attr in ("shape", "device", "dtype") or f".{node.attr}" in fields):
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SIZES:
             continue

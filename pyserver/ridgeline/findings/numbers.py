@@ -22,10 +22,25 @@ def functions(tree: ast.Module) -> Iterator[tuple[Function, ast.ClassDef | None]
             yield node, of_class.get(node)
 
 
-def numbers_of(function: Function, owner: ast.ClassDef | None) -> set[str]:
+def number_fields(tree: ast.Module) -> frozenset[str]:
+    """``.NAME`` of whatever object: fields that a class declares as numbers (a dataclass of settings), that no class declares as
+    anything else, and that nothing in the file assigns to."""
+    declared = [
+        n for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for n in c.body if isinstance(n, ast.AnnAssign)
+    ]
+    found, others = set[str](), set[str]()
+    for field in declared:
+        if isinstance(field.target, ast.Name):
+            numeric = isinstance(field.annotation, ast.Name) and field.annotation.id in NUMERIC
+            (found if numeric else others).add(field.target.id)
+    others |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    return frozenset(f".{name}" for name in found - others)
+
+
+def numbers_of(function: Function, owner: ast.ClassDef | None, fields: frozenset[str] = frozenset()) -> set[str]:
     """Names that are numbers wherever the function uses them: parameters with a numeric default or annotation, what is assigned
-    once from sizes, literals and other such names. Attributes as ``self.NAME``."""
-    found = {*_parameters(function), *(_attributes(owner) if owner is not None else ())}
+    once from sizes, literals and other such names. Attributes as ``self.NAME``, ``fields`` (``number_fields``) as they are."""
+    found = {*fields, *_parameters(function), *(_attributes(owner, fields) if owner is not None else ())}
     assigned: dict[str, list[ast.expr]] = {}
     others: set[str] = set()
     for node in ast.walk(function):
@@ -51,7 +66,9 @@ def is_number(value: ast.expr, numbers: set[str]) -> bool:
     if isinstance(value, ast.Name):
         return value.id in numbers
     if isinstance(value, ast.Attribute):
-        return value.attr in ("shape", "ndim", "pi", "e") or ast.unparse(value) in numbers
+        return (
+            value.attr in ("shape", "ndim", "pi", "e") or f".{value.attr}" in numbers or ast.unparse(value) in numbers
+        )
     if isinstance(value, ast.Subscript):
         return is_number(value.value, numbers)
     if isinstance(value, ast.UnaryOp):
@@ -88,7 +105,7 @@ def _parameters(function: Function) -> Iterator[str]:
             yield argument.arg
 
 
-def _attributes(owner: ast.ClassDef) -> Iterator[str]:
+def _attributes(owner: ast.ClassDef, fields: frozenset[str]) -> Iterator[str]:
     """``self.NAME`` that ``__init__`` assigns a number to, and no other method anything; or something that a method gives a constructor
     of torch's as a size."""
     methods = [f for f in owner.body if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]
@@ -96,7 +113,7 @@ def _attributes(owner: ast.ClassDef) -> Iterator[str]:
     if init is None:
         return
     later = {ast.unparse(t) for f in methods if f is not init for n in ast.walk(f) for t in _targets(n)}
-    known = set(_parameters(init))
+    known = {*fields, *_parameters(init)}
     sizes = {name for f in methods for node in ast.walk(f) for name in _sizes(node)}
     for node in ast.walk(init):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
