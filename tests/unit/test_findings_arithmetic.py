@@ -337,13 +337,16 @@ def test_a_bias_before_batch_norm(bias: list[int], channels: int, expected: int)
     assert len(_by_code(find(_conv_norm(bias, channels).context()), "conv-bias")) == expected
 
 
+@pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("needed", [False, True])
-def test_a_bias_without_effect_has_a_gradient_without_one(needed: bool) -> None:
+def test_a_bias_without_effect_has_a_gradient_without_one(needed: bool, autocast: bool) -> None:
     """The addition, and the sum over the batch that is the bias's gradient: the latter only where every convolution of the
-    statement is one of these."""
+    statement is one of these. Under autocast each calls another of its name, on tensors of the other type."""
     b = _conv_norm([16])
     for k in range(3):
         t = 1000.0 * k
+        if autocast:
+            b.op("aten::conv2d", t + 20, 80, dims=[[8, 3, 32, 32], [16, 3, 3, 3], [16]], types=[HALF] * 3)
         b.op("aten::add_", t + 50, 10)
         b.kernel("add", t + 60, 60.0, launched=t + 52)
         b.op("aten::convolution_backward", t + 400, 100)

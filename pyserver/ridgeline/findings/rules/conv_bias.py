@@ -79,7 +79,8 @@ def _candidate(facts: Facts, convolutions: list[int]) -> Candidate:
 def _gradients(facts: Facts, convolutions: list[int]) -> list[int]:
     """The sums over the batch that are the gradients of those biases: where all convolutions of a statement have one that has no
     effect."""
-    others = set(map(int, facts.ops_named(*CONVOLUTIONS))) - set(convolutions)
+    # Under autocast a convolution calls one of its name on tensors of the other type.
+    others = {facts.outermost(int(c)) for c in facts.ops_named(*CONVOLUTIONS)} - set(convolutions)
     needed = {(p.file, p.line) for c in others if (p := facts.line_of_op(c)) is not None}
     places = {(p.file, p.line) for c in convolutions if (p := facts.line_of_op(c)) is not None} - needed
     found = []
