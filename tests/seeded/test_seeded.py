@@ -22,7 +22,7 @@ import suite
 CPU = suite.HERE / "cpu"
 DEVICE = suite.HERE / "device"
 FROZEN = suite.HERE / "frozen" / "runs.tar.xz"
-SAMPLE = ("running_loss_item", "slow_decode", "zero_grad_zeros", "clean_regression")
+SAMPLE = ("running_loss_item", "slow_decode", "zero_grad_zeros", "clean_regression", "clean_compiled_inference")
 """Live in every run: both findings of the loop, a mechanical mend, and a program with nothing to find."""
 
 

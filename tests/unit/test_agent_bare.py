@@ -36,6 +36,7 @@ def test_steps_without_lines_follow_a_window_with_lines() -> None:
     recorder = _recorder(published, timeline)
     assert recorder.state == "bare"
     assert not timeline.on
+    recorder.mark("optimizer", 0)  # what the window recorded has returned
     x = torch.ones(3)
     for k in range(UNSEEN + BARE):
         assert recorder.state == "bare"
@@ -64,10 +65,33 @@ def test_without_lines_there_is_nothing_to_compare() -> None:
     assert published[0].window["bare"] is None
 
 
+@pytest.mark.parametrize("marks", [0, 1])
+def test_a_program_that_ends_before_them_has_none(marks: int) -> None:
+    published: list[Take] = []
+    recorder = _recorder(published, create(lambda file: file == __file__))
+    for _ in range(marks):
+        recorder.mark("optimizer", 0)
+    recorder.stop()
+    recorder.publish_best()
+    assert published[0].window["bare"] is None
+
+
+def test_no_session_begins_within_a_call_that_the_window_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scope would end in a session that knows nothing of it: the process dies. (Steps of a compiled region end in it.)"""
+    published: list[Take] = []
+    recorder = _recorder(published, create(lambda file: file == __file__))
+    monkeypatch.setattr(recorder.calls, "ended", lambda: False)
+    recorder.mark("optimizer", 0)
+    assert recorder.state == "plain"
+    assert not recorder.times.bare.begun
+    recorder.publish_best()
+    assert published[0].window["bare"] is None
+
+
 def test_a_program_that_ends_among_them_leaves_those_there_were() -> None:
     published: list[Take] = []
     recorder = _recorder(published, create(lambda file: file == __file__))
-    for _ in range(UNSEEN + 2):
+    for _ in range(1 + UNSEEN + 2):
         recorder.mark("optimizer", 0)
     recorder.stop()
     recorder.publish_best()

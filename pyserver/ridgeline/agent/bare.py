@@ -30,6 +30,7 @@ class BareSteps:
     """``begin``, ``mark`` at the end of each step, ``end`` in any case; then ``row``."""
 
     def __init__(self) -> None:
+        self.begun = False
         self._recording: Recording | None = None
         self._marks: list[tuple[int, bool, int]] = []
         """When, whether the step that ended there was a clean one, and how many pages the process had been given."""
@@ -37,6 +38,8 @@ class BareSteps:
         """The sidecar's ``Window.bare``."""
 
     def begin(self, torch: Any, spec: Spec) -> None:
+        """Not while a call that the window recorded still runs (``calls``)."""
+        self.begun = True
         self._recording = Recording(torch, spec)
         self._recording.start()
         self._marks = [(time.time_ns(), True, machine.faults())]

@@ -10,7 +10,6 @@ from . import machine
 from .bare import BARE, BareSteps
 from .kineto import Recording, synchronize
 from .sizing import LEAST_STEPS, STEPS
-from .spec import Spec
 
 PLAIN_NS = 1_000_000_000
 """After this much time the steps right after a window are enough, be they few; after five times as much, if none."""
@@ -82,11 +81,10 @@ class StepTimes:
             self.plain = []
         self.begin(time.time_ns())
 
-    def first(self, torch: Any, spec: Spec, lines: bool) -> str:
+    def first(self, lines: bool) -> str:
         """What comes first after a window, as the recorder's state: where it had ``lines``, on a CPU, steps without them."""
         if not lines or self._devices:
             return "plain"
-        self.bare.begin(torch, spec)
         self._least = max(self._least, BARE)
         return "bare"
 

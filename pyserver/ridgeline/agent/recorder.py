@@ -219,8 +219,8 @@ class Recorder(Stretches):
             self._start("window", one)
         elif self.state == "window" and one is not None and track is one.driver:
             self._mark_window(one, now)
-        elif self.state == "bare" and leads and self.times.bare.mark(interval is not None):
-            self._after("plain")
+        elif self.state == "bare" and leads:
+            self._mark_bare(interval)
         elif self.state == "plain" and leads:
             self._mark_plain(interval, now)
 
@@ -256,12 +256,23 @@ class Recorder(Stretches):
         if "cuda" in one.recording.devices:
             self.cupti_left = False
         self.times.window_closed(one.recording, one.started_ns, steps, None if self.spec.then == "stop" else one.target)
-        self._after(self.times.first(self.torch, self.spec, take is not None and take.window["lines"]))
+        self._after(self.times.first(take is not None and take.window["lines"]))
 
     def _after(self, state: str) -> None:
         self._set(state)
         self.times.begin(time.time_ns())
         self.steady.restamp(time.time_ns())
+
+    def _mark_bare(self, interval: int | None) -> None:
+        bare = self.times.bare
+        if bare.begun:
+            if bare.mark(interval is not None):
+                self._after("plain")
+        elif self.calls.ended():
+            bare.begin(self.torch, self.spec)
+            self.steady.restamp(time.time_ns())
+        else:  # it spans the steps
+            self._after("plain")
 
     def _mark_plain(self, interval: int | None, now: int) -> None:
         if self.detaching.due:  # before the first of them

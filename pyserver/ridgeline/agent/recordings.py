@@ -64,8 +64,9 @@ class Recordings:
         self._set("done")
 
     def _set(self, state: str) -> None:
-        if self.state == "bare":
+        if self.state == "bare" and self.times.bare.begun:
             self.times.bare.end()
+            self.calls.note()
         self.state = state
         self.state_since_ns = time.time_ns()
 
