@@ -45,7 +45,8 @@ session(
       const other = join(place.folder, "other");
       await window.lens("5.20 ms/step").waitFor();
       assert.ok((await window.languageStatus()).join("\n").includes(python));
-      await window.openFile("echo.py");
+      // By its whole path, which needs no search through the folders.
+      await window.openFile(join(other, "echo.py"));
       const status = async () => (await window.languageStatus()).join("\n");
       await until(async () => (await status()).includes(join(other, "env/bin/python")), "the other interpreter");
       await window.command("Ridgeline: Profile This File");
