@@ -41,7 +41,7 @@ def answer(x):
         sys.counted += 1
         x = torch.tanh(x @ x)
     total = 0
-    for number in range(1000):
+    for number in range(30):
         total += number
     return x
 @torch.inference_mode()
