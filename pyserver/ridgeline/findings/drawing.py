@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from ridgeline.findings import spans
 from ridgeline.findings.facts import Facts
 from ridgeline.findings.loading import PLAIN_WAITS, Wait
+from ridgeline.findings.places import most_at
 from ridgeline.findings.replay import Change
 from ridgeline.findings.spans import Spans
 from ridgeline.profile import SourceRef
@@ -18,8 +18,8 @@ LEFT = 0.1
 took 30 ms for 4,096 of them on a Xeon, for it sums them up anew; ``np.searchsorted`` in a sum made once took 2.8."""
 MOMENTS = 32
 """Of a wait, at which the statement is looked up."""
-THIRD = 3
-"""Of the moments of drawing a statement must have one in so many to be named."""
+SAMPLES = 3
+"""Of each draw."""
 
 
 @dataclass(frozen=True)
@@ -112,19 +112,9 @@ def _own(facts: Facts, loader: LoaderInfo, tid: int, begun: float, moment: float
 
 def _statement(facts: Facts, loader: LoaderInfo, within: Spans, waits: list[Wait]) -> SourceRef | None:
     """That most of the drawing is at; None where no one has a third of it (a library's sampler has none)."""
-    seen: Counter[tuple[str, int]] = Counter()
-    places: dict[tuple[str, int], SourceRef] = {}
-    looked = 0
+    moments = []
     for begun, end, tid, _ in waits:
         mine = spans.intersect(within, spans.of([(begun, end)]))
         for lo, hi in zip(mine.start.tolist(), mine.end.tolist()):
-            for k in range(THIRD):
-                looked += 1
-                at = _own(facts, loader, tid, begun, lo + (hi - lo) * (k + 0.5) / THIRD)
-                if at is not None:
-                    seen[at.file, at.line] += 1
-                    places[at.file, at.line] = at
-    if not seen:
-        return None
-    key, count = seen.most_common(1)[0]
-    return places[key] if THIRD * count >= looked else None
+            moments += [_own(facts, loader, tid, begun, lo + (hi - lo) * (k + 0.5) / SAMPLES) for k in range(SAMPLES)]
+    return most_at(moments)

@@ -1,7 +1,9 @@
-"""The other lines of a finding, for ``evidence["related"]``: editors show them beside the one that it stands on."""
+"""The other lines of a finding, for ``evidence["related"]``: editors show them beside the one that it stands on; and the one that most of
+some moments were at."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from ridgeline.findings import words
@@ -10,6 +12,8 @@ from ridgeline.profile import SourceRef
 
 RELATED = 3
 """More than these a reader does not follow."""
+THIRD = 3
+"""Of moments a statement must have one in so many to be named."""
 
 
 def related(
@@ -26,3 +30,14 @@ def related(
         }
         for place, rows in others[:RELATED]
     ]
+
+
+def most_at(moments: Iterable[SourceRef | None]) -> SourceRef | None:
+    """The statement that most of these moments were at, None if no one had a third of them."""
+    found = list(moments)
+    seen = Counter((at.file, at.line) for at in found if at is not None)
+    if not seen:
+        return None
+    key, count = seen.most_common(1)[0]
+    last = next(at for at in reversed(found) if at is not None and (at.file, at.line) == key)
+    return last if THIRD * count >= len(found) else None

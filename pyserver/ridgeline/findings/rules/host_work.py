@@ -4,13 +4,11 @@ does all of it itself, it is such work in the steps while no operator runs."""
 
 from __future__ import annotations
 
-from collections import Counter
-
 from ridgeline.findings import spans, words
 from ridgeline.findings.arrays import on_arrays
 from ridgeline.findings.candidate import Candidate
 from ridgeline.findings.facts import Facts
-from ridgeline.findings.places import RELATED
+from ridgeline.findings.places import RELATED, most_at
 from ridgeline.findings.queue import LAUNCH_US
 from ridgeline.findings.quiet import QUIET_US, Quiet
 from ridgeline.findings.quiet_work import QuietWork, Work
@@ -122,15 +120,9 @@ def _beside_device(facts: Facts) -> list[Candidate]:
 
 def _line(facts: Facts, gaps: list[tuple[float, float]]) -> SourceRef | None:
     """The user statement in which the host spent most of these gaps, None if no one had a third of them."""
-    seen: Counter[tuple[str, int]] = Counter()
-    places: dict[tuple[str, int], SourceRef] = {}
-    for start, end in gaps:
-        for k in range(SAMPLES):
-            place = facts.context.attribution.host_line(facts.host_thread, start + (end - start) * (k + 0.5) / SAMPLES)
-            if place is not None:
-                seen[place.file, place.line] += 1
-                places[place.file, place.line] = place
-    if not seen:
-        return None
-    key, count = seen.most_common(1)[0]
-    return places[key] if 3 * count >= SAMPLES * len(gaps) else None
+    at = facts.context.attribution.host_line
+    return most_at(
+        at(facts.host_thread, start + (end - start) * (k + 0.5) / SAMPLES)
+        for start, end in gaps
+        for k in range(SAMPLES)
+    )
